@@ -6,12 +6,15 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <regex>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace postlude::host {
 
@@ -45,41 +48,70 @@ void replace(std::string& text, const std::string& from, const std::string& to) 
     text.replace(at, from.size(), to);
 }
 
+// [first, last) of each place that begins with `from` and ends before `to`. Regular expressions read these alone, for
+// over whole sources they take long.
+std::vector<std::pair<std::size_t, std::size_t>> places(const std::string& text, const std::string& from,
+                                                        const std::string& to) {
+  std::vector<std::pair<std::size_t, std::size_t>> all;
+  for (std::size_t at = text.find(from), end; at != text.npos; at = text.find(from, end)) {
+    end = std::min(text.find(to, at + from.size()), text.size());
+    all.emplace_back(at, end);
+  }
+  return all;
+}
+
+// Hopper's product by the shim; true where there is one.
+bool replace_wgmma(std::string& source) {
+  static const std::regex
+      wgmma(  // the whole function, and from its instruction: N, the types, and whether A and B lie along K
+          "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.m64n(\\d+)k\\d+\\.\\w+\\.(\\w+)\\.(\\w+) "
+          "\\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, ([01]), ([01]))?;[^;]*;\n");
+  bool any = false;
+  const auto all = places(source, "DEVICE void wgmma(", "}\n}\n");
+  for (auto at = all.rbegin(); at != all.rend(); ++at) {
+    const std::string was = source.substr(at->first, at->second - at->first);
+    const std::string is =
+        std::regex_replace(was, wgmma, "$1  wgmma_on_host<$2>(d, a, b, scale, \"$3\", \"$4\", !0$5, !0$6);\n");
+    any |= was != is;
+    source.replace(at->first, was.size(), is);
+  }
+  return any;
+}
+
 // All sources, each in a namespace, and a table of their kernels.
 std::string host_source(const Harness::Change& change) {
   const std::string base = cuda::base_source();
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
   static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
-      defined("(^|\n)#define ([A-Za-z_0-9]+)"), cluster("#define CLUSTER_BLOCKS (\\d+)"),
-      // The whole function, and from its instruction: N, the types, and whether A and B lie along K.
-      wgmma(
-          "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.m64n(\\d+)k\\d+\\.\\w+\\.(\\w+)\\.(\\w+) "
-          "\\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, ([01]), ([01]))?;[^;]*;\n\\}\n");
-  const std::sregex_iterator none;
+      defined("#define ([A-Za-z_0-9]+)");
   for (const auto& [original, number] : gathered()) {
     const std::string space = "k" + std::to_string(number);
-    std::string source = original;
+    std::string source = original, blocks = "1";
     if (!change.from.empty()) replace(source, change.from, change.to);
-    source = std::regex_replace(source, std::regex("#define CLUSTER .*"), "#define CLUSTER");
+    for (const auto& [at, end] : places(source, "#define CLUSTER ", "\n")) source.replace(at + 15, end - at - 15, "");
+    for (const auto& [at, end] : places(source, "#define CLUSTER_BLOCKS ", "\n"))
+      blocks = source.substr(at + 23, end - at - 23);
     replace(source, base, "#ifdef MMA_A\nMMA_ON_HOST\n#endif\n");
     replace(source, "extern __shared__ __align__(1024) u8 dynamic_shared[];",
             "u8* const dynamic_shared = own_shared();");
     replace(source, "extern __shared__ u8 dynamic_shared[];", "u8* const dynamic_shared = own_shared();");
-    source =
-        std::regex_replace(source, wgmma, "$1  wgmma_on_host<$2>(d, a, b, scale, \"$3\", \"$4\", !0$5, !0$6);\n}\n");
-    const bool together = source != original && std::regex_search(original, wgmma);
-    const std::sregex_iterator split(original.begin(), original.end(), cluster);
+    const bool together = replace_wgmma(source);
     replace(source, "extern \"C\" ", "");
     text += "namespace " + space + " {\n" + source + "}\n";
-    for (std::sregex_iterator i(source.begin(), source.end(), kernel); i != none; ++i) {
-      const std::string name = (*i)[1];
+    std::smatch found;
+    for (const auto& [at, end] : places(source, "__global__ void", "{")) {
+      const std::string head = source.substr(at, end - at);
+      if (!std::regex_search(head, found, kernel)) continue;
+      const std::string name = found[1];
       if (name == "postlude_finish" && source.find("#define FINISHES") == source.npos) continue;  // it is not compiled
       text += "static void " + space + "_" + name + "(void** a) { call(" + space + "::" + name + ", a); }\n";
       table += "  {" + std::to_string(number) + ", \"" + name + "\", " + space + "_" + name + ", " +
-               (together && name == "postlude_gemm" ? "true, " + (*split)[1].str() : "false, 1") + "},\n";
+               (together && name == "postlude_gemm" ? "true, " + blocks : "false, 1") + "},\n";
     }
-    for (std::sregex_iterator i(source.begin(), source.end(), defined); i != none; ++i)
-      text += "#undef " + (*i)[2].str() + "\n";
+    for (const auto& [at, end] : places("\n" + source, "\n#define ", "\n")) {
+      const std::string line = source.substr(at, end - at - 1);
+      if (std::regex_search(line, found, defined)) text += "#undef " + found[1].str() + "\n";
+    }
   }
   return text + "static const Kernel kernels[] = {\n" + table +
          "};\nextern \"C\" int host_launch(int source, const char* name, const unsigned* grid, unsigned threads, "
@@ -98,15 +130,15 @@ void* compiled(const fs::path& folder, const std::string& text, const char* opti
   if (kept && fs::exists(known)) return dlopen(known.c_str(), RTLD_NOW);
   std::ofstream(folder / "kernels.cpp") << text;
   const std::string command = std::string(POSTLUDE_CXX) + " -std=c++17 " + optimize +
-                              " -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" + (folder / "kernels.so").string() +
-                              "' '" + (folder / "kernels.cpp").string() + "'";
+                              " -w -Wno-psabi -ffp-contract=off -fno-exceptions -fPIC -shared -o '" +
+                              (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   void* library = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
   EXPECT_TRUE(library) << dlerror();
   if (kept && library) fs::create_directories(kept), fs::rename(folder / "kernels.so", known);
   return library;
 }
-fs::path empty_folder(const char* name) {
+fs::path empty_folder(const std::string& name) {
   const char* const parent = std::getenv("POSTLUDE_EMISSION_FOLDER");
   fs::path folder = fs::path(parent ? parent : POSTLUDE_BINARY_DIR) / name;
   fs::remove_all(folder);
@@ -119,7 +151,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-Harness::Harness(const char* folder, int of) : folder_(empty_folder(folder)) {
+Harness::Harness(const std::string& folder, int of) : folder_(empty_folder(folder)) {
   setenv("POSTLUDE_CACHE_DIR", (folder_ / "cache").c_str(), 1);
   void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
   void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);

@@ -14,7 +14,7 @@ inline constexpr int multiprocessors = 5;
 class Harness {
  public:
   // From now on the process has one GPU of so many multiprocessors.
-  explicit Harness(const char* folder, int of = multiprocessors);
+  explicit Harness(const std::string& folder, int of = multiprocessors);
   ~Harness();  // keeps the folder after a failure
   Harness(const Harness&) = delete;
   Harness& operator=(const Harness&) = delete;
@@ -24,7 +24,7 @@ class Harness {
   struct Change {
     std::string from, to;
   };
-  [[nodiscard]] bool compile(const char* optimize = "-O1", const Change& change = {});
+  [[nodiscard]] bool compile(const char* optimize = "-Og", const Change& change = {});
   // Warps take turns in the order of their numbers (0), or in one drawn from this.
   void order(std::uint64_t seed) const;
   [[nodiscard]] static std::size_t sources();
@@ -42,7 +42,7 @@ class Harness {
 [[nodiscard]] void* compiled(const std::filesystem::path& folder, const std::string& text,
                              const char* optimize = "-O1");
 // In the build folder, or in POSTLUDE_EMISSION_FOLDER.
-[[nodiscard]] std::filesystem::path empty_folder(const char* name);
+[[nodiscard]] std::filesystem::path empty_folder(const std::string& name);
 [[nodiscard]] std::uint64_t from_environment(const char* name, std::uint64_t otherwise);
 
 // Each Nth of a test's cases alone, with POSTLUDE_EMISSION_EVERY=N, which tests/mutation asks for.

@@ -105,7 +105,7 @@ TEST(Emission, BatchesHaveRowsOfTheirOwn) {
     }
   }
   for (Running& one : all) one.call.run();
-  ASSERT_TRUE(harness.compile("-O1", {"DEVICE int tile_rows(const Params& p, int) { return p.m; }",
+  ASSERT_TRUE(harness.compile("-Og", {"DEVICE int tile_rows(const Params& p, int) { return p.m; }",
                                       "DEVICE int tile_rows(const Params& p, int batch) { return p.m - " +
                                           std::to_string(fewer) + " * batch; }"}));
   int held = 0;

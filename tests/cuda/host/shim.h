@@ -13,10 +13,6 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include <deque>
-#include <functional>
-#include <map>
-#include <string>
 #include <vector>
 
 // What stands for the hardware is most of a run's time, and the same for all kernels, which are compiled as they are
@@ -51,8 +47,6 @@ constexpr int most_blocks = 24, most_fibers = most_blocks * 384, stack_bytes = 1
 // memory that others write. Nothing: `running`.
 enum State { running, at_warp, at_barrier, at_word, polling, done };
 struct Fiber {
-  jmp_buf place;
-  ucontext_t begin;
   State state;
   bool begun;
   const unsigned* word;  // at_word: until the bits of `mask` are no longer `value`
@@ -60,18 +54,43 @@ struct Fiber {
   unsigned shuffles;
   unsigned fences;                // between its own reads and the copy engine's writes
   unsigned long long slot[2][4];  // what a shuffle exchanges; two, so that one meeting a shuffle is enough
+  jmp_buf place;
+  ucontext_t begin;
 };
 
-// What the copy engine or the tensor cores do for a thread, in groups that it commits: as late as it may be.
+// What the copy engine stores, or the tensor cores multiply, for a thread, in groups that it commits: as late as it may
+// be.
+struct Store {
+  FakeTensorMap map;
+  unsigned from;
+  int at[5];
+  void operator()() const;
+};
+struct Product {
+  unsigned long long a, b;  // descriptors
+  const char *a_type, *b_type;
+  bool a_along_k, b_along_k;  // else they lie along rows and columns
+  int n;                      // columns
+  bool adds;
+  void* d;
+  void (*accumulate)(const Product& one, const double (*sums)[8]);
+  void operator()() const;
+};
+template <class One>
 struct Later {
-  std::deque<std::function<void()>> work;
-  std::deque<size_t> groups;  // how much of it each committed group is
+  std::vector<One> work;
+  std::vector<size_t> groups;  // how much of it each committed group is
   size_t open = 0;
-  void add(std::function<void()> one) { work.push_back(std::move(one)), ++open; }
+  void add(const One& one) { work.push_back(one), ++open; }
   void commit() { groups.push_back(open), open = 0; }
   void wait(size_t pending) {
-    for (; groups.size() > pending; groups.pop_front())
-      for (size_t i = 0; i < groups.front(); ++i) work.front()(), work.pop_front();
+    if (groups.size() <= pending) return;
+    const size_t ends = groups.size() - pending;
+    size_t done = 0;
+    for (size_t g = 0; g < ends; ++g)
+      for (size_t i = 0; i < groups[g]; ++i) work[done++]();
+    groups.erase(groups.begin(), groups.begin() + long(ends));
+    work.erase(work.begin(), work.begin() + long(done));
   }
 };
 struct Block {
@@ -88,9 +107,10 @@ struct Block {
   } read[shared_bytes / 16], written[shared_bytes / 16];  // and who last wrote them by an ordinary store
 };
 static Fiber* fiber;
-static Later* stores;    // a fiber's
-static Later* products;  // a fiber's
+static Later<Store>* stores;      // a fiber's
+static Later<Product>* products;  // a fiber's
 static Block* block_of;
+static Block* own_block;  // the running fiber's
 static char* stacks;
 static jmp_buf scheduler;
 static int current, threads;       // of a block
@@ -98,6 +118,8 @@ static int asked_bytes;            // of shared memory
 static int cluster;                // so many blocks
 static unsigned long long order;   // 0: warps take turns in the order of their numbers; else in one drawn from this
 static unsigned long long events;  // what lets waiting fibers go on: a launch without any is stuck
+static unsigned long long sweeps;  // in each, the lanes of one warp run, each to where it waits
+static unsigned long long writes;  // to the memory that blocks share
 // The copy engine wrote what a fiber had read, or it or wgmma read what one had written, with no fence between.
 static bool unordered;
 static const char* refused;  // what the device would call an illegal instruction or address
@@ -107,7 +129,7 @@ static void must(bool kept, const char* rule) {
 static void (*body)(void**);
 static void** arguments;
 
-static Block& own() { return block_of[current / threads]; }
+static Block& own() { return *own_block; }
 
 static void wait(State state) {
   fiber[current].state = state;
@@ -127,7 +149,7 @@ static void entry() {
   }
 }
 static void resume(int t) {
-  current = t, thread = {unsigned(t % threads), 0, 0}, block = own().index;
+  current = t, own_block = block_of + t / threads, thread = {unsigned(t % threads), 0, 0}, block = own_block->index;
   if (_setjmp(scheduler)) return;
   if (fiber[t].begun) _longjmp(fiber[t].place, 1);
   fiber[t].begun = true;
@@ -173,7 +195,7 @@ static Turns turns;
 // Runs the first `blocks` of block_of beside each other; false where their threads wait for each other for ever.
 static bool run_blocks(int blocks) {
   const int all = blocks * threads;
-  turns.begin(all / 32);
+  turns.begin(all / 32), ++writes;
   if (__start_declared_shared)
     memset(__start_declared_shared, 0xff, size_t(__stop_declared_shared - __start_declared_shared));
   for (int b = 0; b < blocks; ++b) {
@@ -189,7 +211,7 @@ static bool run_blocks(int blocks) {
     if (f.begun) continue;
     getcontext(&f.begin);
     f.begin.uc_stack.ss_sp = stacks + size_t(t) * stack_bytes;
-    f.begin.uc_stack.ss_size = stack_bytes;
+    f.begin.uc_stack.ss_size = size_t(stack_bytes - t % 32 * 1088);  // their ends lie in lines of a cache of their own
     f.begin.uc_link = nullptr;
     makecontext(&f.begin, entry, 0);
   }
@@ -201,6 +223,7 @@ static bool run_blocks(int blocks) {
       if (turns.waits(turns.warp[i])) continue;
       const int warp = turns.warp[i] * 32, lanes = order ? draw(32) : 0;
       do {  // a warp as far as it comes; in a drawn order now and then only to where its lanes meet
+        ++sweeps;
         for (int l = 0; l < 32; ++l) {
           const int t = warp + (l ^ lanes);
           Fiber& f = fiber[t];
@@ -217,7 +240,7 @@ static bool run_blocks(int blocks) {
     if (all_done) return true;
     if (seen != events) rounds = 0, seen = events;
   }
-  for (int t = 0; t < all; ++t) fiber[t].begun = false, stores[t] = products[t] = {};  // they wait somewhere
+  for (int t = 0; t < all; ++t) fiber[t].begun = false, stores[t] = {}, products[t] = {};  // they wait somewhere
   return false;
 }
 // What lies behind the memory that a launch of so many blocks asked for is as it was. Then all of it is.
@@ -259,7 +282,7 @@ static void has_written(unsigned address) { own().written[address / 16] = {curre
 static void engine_writes(unsigned address) {
   const auto& last = own().read[address / 16];
   unordered |= last.fiber >= 0 && fiber[last.fiber].fences == last.fences;
-  own().written[address / 16].fiber = -1;
+  own().written[address / 16].fiber = -1, ++writes;
 }
 static void engine_reads(unsigned address) {
   const auto& last = own().written[address / 16];
@@ -484,6 +507,7 @@ static inline void move_nothing_across(bool) {}
 static inline unsigned word_at(unsigned address) { return at<unsigned>((long long)(own_shared() + address)); }
 template <class T>
 static void put(unsigned address, T x) {
+  ++fibers::writes;
   memcpy(own_shared() + address, &x, sizeof x);
 }
 static inline void shared_store(unsigned to, unsigned a, unsigned b) {
@@ -510,7 +534,7 @@ static inline unsigned shared_load_byte(unsigned from) { return fibers::has_read
 static inline unsigned short shared_load(unsigned from) { return fibers::has_read(from), half_at(from); }
 static inline void copy_async(unsigned to, long long from, int bytes) {
   fibers::must(to % 16 == 0, "16 bytes are copied to where they are aligned");
-  fibers::has_written(to);
+  fibers::has_written(to), ++fibers::writes;
   memset(own_shared() + to, 0, 16);
   memcpy(own_shared() + to, (const void*)from, size_t(bytes));
 }
@@ -544,12 +568,7 @@ static inline void stmatrix_transposed(unsigned to, unsigned a, unsigned b, unsi
 }
 
 // What the low bits of a word are, of the types that PTX names.
-struct Decode {
-  const double* values;
-  unsigned mask;
-  double operator()(unsigned x) const { return values[x & mask]; }
-};
-static double value_of(const char* type, unsigned x) {
+static float value_of(const char* type, unsigned x) {
   if (!strcmp(type, "bf16")) return bf16_to_f32((unsigned short)x);
   if (!strcmp(type, "f16")) return f16_to_f32((unsigned short)x);
   if (!strcmp(type, "e4m3")) return fp8_value((unsigned char)x, 3, 7);
@@ -557,35 +576,71 @@ static double value_of(const char* type, unsigned x) {
   if (!strcmp(type, "s8")) return (signed char)x;
   return (unsigned char)x;
 }
-static Decode decoder(const char* type) {
-  static std::map<std::string, std::vector<double>> tables;  // looking up is most of what a product does
-  std::vector<double>& table = tables[type];
-  if (table.empty())
-    for (unsigned x = 0, all = strstr(type, "16") ? 1 << 16 : 1 << 8; x < all; ++x) table.push_back(value_of(type, x));
-  return {table.data(), unsigned(table.size() - 1)};
-}
+struct Decode {
+  const float* values;
+  unsigned mask;
+  explicit Decode(const char* type) : values(nullptr), mask(strstr(type, "16") ? 0xffff : 0xff) {
+    static float* tables[128];  // by a type's first letter, and that of e5m2 by its second
+    if (!strcmp(type, "bf16")) return;
+    float*& table = tables[int(type[0] == 'e' ? type[1] : type[0])];
+    if (!table) {
+      table = (float*)malloc((mask + 1) * sizeof(float));
+      for (unsigned x = 0; x <= mask; ++x) table[x] = value_of(type, x);
+    }
+    values = table;
+  }
+  double operator()(unsigned x) const { return values ? values[x & mask] : bf16_to_f32((unsigned short)x); }
+};
 static inline int bytes_of(const char* type) { return strstr(type, "16") ? 2 : 1; }
+
+// A warp's product of 16 rows and `n` columns over `depth` of K, in pieces of 16 rows and eight columns. The first lane
+// that asks for one computes it for all.
+constexpr int most_depth = 32, most_columns = 256;
+static void multiply_rows(const double (*a)[most_depth], const double (*b)[most_depth][8], int n, int depth,
+                          double (*sums)[8]) {
+  typedef double Two __attribute__((vector_size(16)));
+  for (int j = 0; j < n / 8; ++j)
+    for (int i = 0; i < 16; ++i) {
+      Two s0 = {}, s1 = {}, s2 = {}, s3 = {};
+      for (int k = 0; k < depth; ++k) {
+        const Two* const of = (const Two*)b[j][k];
+        s0 += a[i][k] * of[0], s1 += a[i][k] * of[1], s2 += a[i][k] * of[2], s3 += a[i][k] * of[3];
+      }
+      Two* const to = (Two*)sums[j * 16 + i];
+      to[0] = s0, to[1] = s1, to[2] = s2, to[3] = s3;
+    }
+}
 
 // mma.sync's m16n8 over 32 bytes of K.
 struct MmaFragments {
   unsigned a[4], b[2];
 };
+typedef const double (*Sums)[8];
+static Sums mma_of_warp(const fibers::Exchanged<MmaFragments>& lanes, const char* a_type, const char* b_type) {
+  static unsigned long long sweep = 0;  // a warp meets at each: it has one product in a sweep
+  alignas(16) static double sums[16][8], a[16][most_depth], b[1][most_depth][8];
+  if (sweep == fibers::sweeps) return sums;
+  sweep = fibers::sweeps;
+  const int bits = 8 * bytes_of(a_type);
+  const Decode left(a_type), right(b_type);
+  for (int l = 0; l < 32; ++l) {
+    const MmaFragments x = lanes[l];
+    for (int half = 0; half < 2; ++half)
+      for (int at = 0; at < 32; at += bits) {
+        const int k = (l % 4 * 2 + half) * 32 / bits + at / bits;
+        a[l / 4][k] = left(x.a[2 * half] >> at), a[l / 4 + 8][k] = left(x.a[1 + 2 * half] >> at);
+        b[0][k][l / 4] = right(x.b[half] >> at);
+      }
+  }
+  multiply_rows(a, b, 8, 256 / bits, sums);
+  return sums;
+}
 template <class T>
 static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const char* a_type,
                         const char* b_type) {
   const auto lanes = fibers::exchange(MmaFragments{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
-  const int bytes = bytes_of(a_type);
-  const Decode left = decoder(a_type), right = decoder(b_type);
-  for (int i = 0; i < 4; ++i) {
-    const int row = fibers::lane() / 4 + i / 2 * 8, column = fibers::lane() % 4 * 2 + i % 2;
-    double sum = *d[i];
-    for (int quarter = 0; quarter < 4; ++quarter) {
-      const MmaFragments x = lanes[row % 8 * 4 + quarter], y = lanes[column * 4 + quarter];
-      for (int half = 0; half < 2; ++half)
-        for (int at = 0; at < 32; at += 8 * bytes) sum += left(x.a[row / 8 + 2 * half] >> at) * right(y.b[half] >> at);
-    }
-    *d[i] = T(sum);
-  }
+  const Sums sums = mma_of_warp(lanes, a_type, b_type);
+  for (int i = 0; i < 4; ++i) *d[i] = T(*d[i] + sums[fibers::lane() / 4 + i / 2 * 8][fibers::lane() % 4 * 2 + i % 2]);
 }
 #define MMA_ON_HOST                                                                                   \
   static void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const unsigned(&a)[4], const unsigned(&b)[2]) { \
@@ -619,12 +674,12 @@ template <class Done>
 static void in_block(int block, Done done) {
   const int own = fibers::current;
   bool runs = false;
-  fibers::current = block * fibers::threads;
+  fibers::current = block * fibers::threads, fibers::own_block = fibers::block_of + block;
   for (int t = fibers::current; t < fibers::current + fibers::threads; ++t)
     runs |= fibers::fiber[t].state != fibers::done;
   fibers::must(runs, "a block has not ended where another one's copies or arrivals come to it");
   done();
-  fibers::current = own;
+  fibers::current = own, fibers::own_block = fibers::block_of + own / fibers::threads;
 }
 // What a barrier of another block counts.
 static inline void cluster_change(unsigned bar, unsigned arrivals, int bytes) {
@@ -634,7 +689,7 @@ static inline bool elect_one() { return lane_id() == 0; }
 static inline void cluster_copy(unsigned to, unsigned from, unsigned bytes, unsigned bar) {
   fibers::must((to | from | bytes) % 16 == 0, "blocks of a cluster copy whole 16 bytes");
   for (unsigned i = 0; i < bytes; i += 16) fibers::engine_reads(from + i);
-  memcpy(fibers::block_of[to >> 20].shared + (to & 0xfffff), own_shared() + from, bytes);
+  memcpy(fibers::block_of[to >> 20].shared + (to & 0xfffff), own_shared() + from, bytes), ++fibers::writes;
   cluster_change(bar, 0, -int(bytes));
 }
 static inline void cluster_arrive(unsigned bar) { cluster_change(bar, 1, 0); }
@@ -652,68 +707,64 @@ static void registers_grow() {}
 template <int>
 static void registers_shrink() {}
 
-// body(global, shared, inside) of each element of a map's box at coordinates `at`.
-template <class Map, int n, class Body>
-static void each_of_box(const Map& words, unsigned shared, const int (&at)[n], Body body) {
+// A kernel's type of a map, as the fake driver wrote it.
+template <class Map>
+static inline FakeTensorMap written_by_driver(const Map& words) {
   FakeTensorMap map;
+  static_assert(sizeof map == sizeof words, "");
   memcpy(&map, &words, sizeof map);
-  fibers::must(!map.image && map.dimensions == n, "a box is of a map of as many dimensions, not of an image's");
-  unsigned elements = 1;
-  for (int i = 0; i < n; ++i) elements *= map.box[i];
-  for (unsigned e = 0; e < elements; ++e) {
-    bool inside = true;
-    unsigned long long global = map.base;
-    unsigned rest = e;
-    for (int i = 0; i < n; ++i) {
-      const long long c = at[i] + int(rest % map.box[i]);
-      rest /= map.box[i];
-      inside &= c >= 0 && c < map.sizes[i];
-      global += (unsigned long long)c * (i ? map.strides[i - 1] : map.element_bytes);
-    }
-    const unsigned address = shared + e * map.element_bytes;
-    body((void*)global, own_shared() + (address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0))),
-         inside, map.element_bytes);
-  }
+  return map;
+}
+static inline unsigned swizzled(const FakeTensorMap& map, unsigned address) {
+  return address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0));
 }
 // What the copy engine asks of a box in shared memory, and of where it begins along the first dimension.
-template <class Map>
-static void must_be_box(const Map& words, unsigned shared, int first) {
-  FakeTensorMap map;
-  memcpy(&map, &words, sizeof map);
+static void must_be_box(const FakeTensorMap& map, unsigned shared, int first) {
   fibers::must(shared % 128 == 0, "a box lies at a multiple of 128 bytes of shared memory");
   fibers::must(first * int(map.element_bytes) % 16 == 0, "a box begins at a multiple of 16 bytes");
 }
-template <class Map, int n>
-static void tma_load_at(unsigned to, const Map& map, unsigned bar, const int (&at)[n]) {
-  must_be_box(map, to, at[0]);
-  unsigned bytes = 0;
-  each_of_box(map, to, at, [&](void* global, unsigned char* shared, bool inside, unsigned size) {
-    fibers::engine_writes(unsigned(shared - own_shared()));
-    if (inside) memcpy(shared, global, size);
-    else memset(shared, 0, size);
-    bytes += size;
-  });
-  mbarrier_change(bar, 0, -int(bytes));
+// Moves 16 bytes of a box, which no swizzle takes apart: `inside` of them exist, others are read as 0 and not written.
+static void move_16(bool stores, unsigned long long global, unsigned address, int inside) {
+  if (stores) {
+    fibers::engine_reads(address);
+    if (inside > 0) memcpy((void*)global, own_shared() + address, size_t(inside));
+    return;
+  }
+  fibers::engine_writes(address);
+  memset(own_shared() + address, 0, 16);
+  if (inside > 0) memcpy(own_shared() + address, (void*)global, size_t(inside));
 }
-template <class Map>
-static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, int c2) {
-  tma_load_at(to, map, bar, {c0, c1, c2});
+// How many bytes of 16 lie before the end of a row of `size` elements, from its element `c` on; none of what is before
+// it.
+static int inside_of_row(const FakeTensorMap& map, int c) {
+  const int bytes = int(map.element_bytes);
+  if (c < 0) return 0;
+  const long long rest = ((long long)map.sizes[0] - c) * bytes;
+  return int(rest < 0 ? 0 : rest < 16 ? rest : 16);
 }
-template <class Map>
-static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, int c2, int c3, int c4) {
-  tma_load_at(to, map, bar, {c0, c1, c2, c3, c4});
-}
-template <class Map, class... At>
-static void tma_load_all(unsigned to, const Map& map, unsigned bar, At... at) {
-  for (int b = 0; b < fibers::cluster; ++b) in_block(cluster_block() + b, [&] { tma_load(to, map, bar, at...); });
+// Of each 16 bytes of a map's box at coordinates `at`. They begin at a multiple of 16 bytes, so none is half before 0.
+static void move_box(const FakeTensorMap& map, unsigned shared, const int* at, bool stores) {
+  const unsigned together = 16 / map.element_bytes, columns = map.box[0] / together;
+  unsigned pieces = columns;
+  for (unsigned i = 1; i < map.dimensions; ++i) pieces *= map.box[i];
+  for (unsigned e = 0; e < pieces; ++e) {
+    const int column = at[0] + int(e % columns * together);
+    unsigned long long global = map.base + (unsigned long long)(long long)column * map.element_bytes;
+    bool inside = true;
+    unsigned rest = e / columns;
+    for (unsigned i = 1; i < map.dimensions; ++i) {
+      const long long c = at[i] + int(rest % map.box[i]);
+      rest /= map.box[i];
+      inside &= c >= 0 && c < map.sizes[i];
+      global += (unsigned long long)c * map.strides[i - 1];
+    }
+    move_16(stores, global, swizzled(map, shared + e * 16), inside ? inside_of_row(map, column) : 0);
+  }
 }
 // What the copy engine calls an illegal instruction: a walk that begins outside of the map's box, and a store by a map
 // whose box reaches beyond the image, or that begins before the first channel (seen on an H200).
-template <class Map, int n>
-static void must_walk(const Map& words, const int (&first)[n], bool stores, int channel) {
-  FakeTensorMap map;
-  memcpy(&map, &words, sizeof map);
-  if (!map.image || map.dimensions != n + 2) abort();
+static void must_walk(const FakeTensorMap& map, const int* first, int n, bool stores, int channel) {
+  if (!map.image || int(map.dimensions) != n + 2) abort();
   for (int i = 0; i < n; ++i) {
     fibers::must(first[i] >= map.lower[i] && first[i] < int(map.sizes[i + 1]) + map.upper[i],
                  "a walk over pixels begins in the map's box");
@@ -721,33 +772,25 @@ static void must_walk(const Map& words, const int (&first)[n], bool stores, int 
   }
   fibers::must(!stores || channel >= 0, "pixels are stored from a channel on that there is");
 }
-// Pixels of an image: they are walked in the map's box from (x, y, z) of an image on, into the next rows and images,
-// and each is moved by an offset; `at` and `offset` are columns, rows (, depth).
-template <class Map, int n>
-static void tma_load_pixels_at(unsigned to, const Map& words, unsigned bar, int c, const int (&first)[n], int image,
-                               const int (&offset)[n]) {
-  FakeTensorMap map;
-  memcpy(&map, &words, sizeof map);
-  must_be_box(words, to, c);
-  must_walk(words, first, false, c);
-  int at[n];
-  for (int i = 0; i < n; ++i) at[i] = first[i];
-  for (int i = 0; i < n; ++i)
-    if (offset[i] < 0 || offset[i] > (n == 2 ? 255 : 31)) abort();  // in 16 bits
+// Pixels of an image: they are walked in the map's box from `from` (channel; x, y (, z); image) on, into the next rows
+// and images, and each is moved by an offset along columns, rows (, depth). Nothing is stored outside of the images.
+static void move_pixels(const FakeTensorMap& map, unsigned shared, const int* from, const int* offset, bool stores) {
+  const int n = int(map.dimensions) - 2;
+  int at[3], image = from[n + 1];
+  for (int i = 0; i < n; ++i) at[i] = from[i + 1];
+  const unsigned together = 16 / map.element_bytes;
   for (unsigned pixel = 0; pixel < map.box[1]; ++pixel) {
-    for (unsigned e = 0; e < map.box[0]; ++e) {
-      bool inside = c + e < map.sizes[0] && unsigned(image) < map.sizes[n + 1];
-      unsigned long long global = map.base + (c + e) * map.element_bytes + image * map.strides[n];
-      for (int i = 0; i < n; ++i) {
-        const long long coordinate = at[i] + offset[i];
-        inside &= coordinate >= 0 && coordinate < map.sizes[i + 1];
-        global += coordinate * map.strides[i];
-      }
-      const unsigned address = to + (pixel * map.box[0] + e) * map.element_bytes,
-                     swizzled = address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0));
-      fibers::engine_writes(swizzled);
-      if (inside) memcpy(own_shared() + swizzled, (void*)global, map.element_bytes);
-      else memset(own_shared() + swizzled, 0, map.element_bytes);
+    bool inside = unsigned(image) < map.sizes[n + 1];
+    unsigned long long global = map.base + (unsigned long long)((long long)image * (long long)map.strides[n]);
+    for (int i = 0; i < n; ++i) {
+      const long long coordinate = at[i] + offset[i];
+      inside &= coordinate >= 0 && coordinate < map.sizes[i + 1];
+      global += (unsigned long long)(coordinate * (long long)map.strides[i]);
+    }
+    for (unsigned e = 0; e < map.box[0]; e += together) {
+      const int c = from[0] + int(e);
+      move_16(stores, global + (unsigned long long)(long long)c * map.element_bytes,
+              swizzled(map, shared + (pixel * map.box[0] + e) * map.element_bytes), inside ? inside_of_row(map, c) : 0);
     }
     int i = 0;
     for (; i < n; ++i) {
@@ -756,80 +799,65 @@ static void tma_load_pixels_at(unsigned to, const Map& words, unsigned bar, int 
     }
     image += i == n;
   }
+}
+static void tma_load_box(unsigned to, const FakeTensorMap& map, unsigned bar, const int* at, unsigned dimensions) {
+  must_be_box(map, to, at[0]);
+  fibers::must(!map.image && map.dimensions == dimensions,
+               "a box is of a map of as many dimensions, not of an image's");
+  move_box(map, to, at, false);
+  unsigned bytes = map.element_bytes;
+  for (unsigned i = 0; i < map.dimensions; ++i) bytes *= map.box[i];
+  mbarrier_change(bar, 0, -int(bytes));
+}
+template <class Map, class... At>
+static inline void tma_load(unsigned to, const Map& map, unsigned bar, At... at) {
+  const int all[5] = {int(at)...};
+  tma_load_box(to, written_by_driver(map), bar, all, sizeof...(at));
+}
+template <class Map, class... At>
+static inline void tma_load_all(unsigned to, const Map& map, unsigned bar, At... at) {
+  for (int b = 0; b < fibers::cluster; ++b) in_block(cluster_block() + b, [&] { tma_load(to, map, bar, at...); });
+}
+static void tma_load_walk(unsigned to, const FakeTensorMap& map, unsigned bar, const int* from, const int* offset,
+                          int n) {
+  must_be_box(map, to, from[0]);
+  must_walk(map, from + 1, n, false, from[0]);
+  for (int i = 0; i < n; ++i)
+    if (offset[i] < 0 || offset[i] > (n == 2 ? 255 : 31)) abort();  // in 16 bits
+  move_pixels(map, to, from, offset, false);
   mbarrier_change(bar, 0, -int(map.box[0] * map.box[1] * map.element_bytes));
 }
-// The other way; nothing is written outside of the images.
-template <class Map, int n>
-static void tma_store_pixels_at(const Map& words, unsigned from, int c, const int (&first)[n], int image) {
-  struct {
-    int at[n];
-  } start;
-  memcpy(start.at, first, sizeof start.at);
-  must_be_box(words, from, c);
-  must_walk(words, first, true, c);
-  fibers::stores[fibers::current].add([=] {
-    FakeTensorMap map;
-    memcpy(&map, &words, sizeof map);
-    int at[n], of = image;
-    memcpy(at, start.at, sizeof at);
-    for (unsigned pixel = 0; pixel < map.box[1]; ++pixel) {
-      for (unsigned e = 0; e < map.box[0]; ++e) {
-        bool inside = c + e < map.sizes[0] && unsigned(of) < map.sizes[n + 1];
-        unsigned long long global = map.base + (c + e) * map.element_bytes + of * map.strides[n];
-        for (int i = 0; i < n; ++i) {
-          inside &= at[i] >= 0 && at[i] < (int)map.sizes[i + 1];
-          global += (long long)at[i] * map.strides[i];
-        }
-        const unsigned address = from + (pixel * map.box[0] + e) * map.element_bytes,
-                       swizzled = address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0));
-        fibers::engine_reads(swizzled);
-        if (inside) memcpy((void*)global, own_shared() + swizzled, map.element_bytes);
-      }
-      int i = 0;
-      for (; i < n; ++i) {
-        if ((at[i] += map.step[i]) < (int)map.sizes[i + 1] + map.upper[i]) break;
-        at[i] = map.lower[i];
-      }
-      of += i == n;
-    }
-  });
+template <class Map>
+static inline void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, int x, int y, int image, int dx,
+                                   int dy) {
+  const int from[] = {c, x, y, image}, offset[] = {dx, dy};
+  tma_load_walk(to, written_by_driver(map), bar, from, offset, 2);
 }
 template <class Map>
-static void tma_store_pixels(const Map& map, unsigned from, int c, int x, int y, int image) {
-  tma_store_pixels_at(map, from, c, {x, y}, image);
+static inline void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, int x, int y, int z, int image,
+                                   int dx, int dy, int dz) {
+  const int from[] = {c, x, y, z, image}, offset[] = {dx, dy, dz};
+  tma_load_walk(to, written_by_driver(map), bar, from, offset, 3);
 }
-template <class Map>
-static void tma_store_pixels(const Map& map, unsigned from, int c, int x, int y, int z, int image) {
-  tma_store_pixels_at(map, from, c, {x, y, z}, image);
+inline void fibers::Store::operator()() const {
+  const int nowhere[3] = {0, 0, 0};
+  if (map.image) move_pixels(map, from, at, nowhere, true);
+  else move_box(map, from, at, true);
 }
-template <class Map>
-static void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, int x, int y, int image, int dx, int dy) {
-  tma_load_pixels_at(to, map, bar, c, {x, y}, image, {dx, dy});
+template <class Map, class... At>
+static inline void tma_store_pixels(const Map& words, unsigned from, At... at) {
+  const fibers::Store store{written_by_driver(words), from, {int(at)...}};
+  must_be_box(store.map, from, store.at[0]);
+  must_walk(store.map, store.at + 1, int(sizeof...(at)) - 2, true, store.at[0]);
+  fibers::stores[fibers::current].add(store);
 }
-template <class Map>
-static void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, int x, int y, int z, int image, int dx,
-                            int dy, int dz) {
-  tma_load_pixels_at(to, map, bar, c, {x, y, z}, image, {dx, dy, dz});
-}
-template <class Map>
-static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2) {
-  must_be_box(map, from, c0);
-  fibers::stores[fibers::current].add([map, from, c0, c1, c2] {
-    each_of_box(map, from, {c0, c1, c2}, [](void* global, unsigned char* shared, bool inside, unsigned size) {
-      fibers::engine_reads(unsigned(shared - own_shared()));
-      if (inside) memcpy(global, shared, size);
-    });
-  });
-}
-template <class Map>
-static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2, int c3) {
-  must_be_box(map, from, c0);
-  fibers::stores[fibers::current].add([map, from, c0, c1, c2, c3] {
-    each_of_box(map, from, {c0, c1, c2, c3}, [](void* global, unsigned char* shared, bool inside, unsigned size) {
-      fibers::engine_reads(unsigned(shared - own_shared()));
-      if (inside) memcpy(global, shared, size);
-    });
-  });
+template <class Map, class... At>
+static inline void tma_store(const Map& words, unsigned from, At... at) {
+  const fibers::Store store{written_by_driver(words), from, {int(at)...}};
+  must_be_box(store.map, from, store.at[0]);
+  fibers::must(!store.map.image && store.map.dimensions == sizeof...(at),
+               "a box is of a map of as many dimensions, not of an image's");
+  fibers::stores[fibers::current].add(store);
 }
 template <class Map>
 static void tma_prefetch(const Map&) {}
@@ -881,40 +909,61 @@ static inline unsigned matrix_address(unsigned long long descriptor, bool along_
                               : start + row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * bytes;
   return at ^ (at >> 3 & (line - 16));
 }
-template <int n, class T>  // `n`: columns of B, and n / 2 accumulators of `d`
-static void multiply_now(T* d, unsigned long long a, unsigned long long b, bool adds, const char* a_type,
-                         const char* b_type, bool a_along_k, bool b_along_k) {
-  const int bytes = bytes_of(a_type), depth = 32 / bytes;
-  const auto read = [bytes](Decode decode, unsigned long long descriptor, bool along_k, int line, double* to) {
-    const int together = along_k ? 16 / bytes : 1;  // elements of one address, as swizzles go
-    for (int k = 0; k < 32 / bytes; k += together) {
-      const unsigned address = matrix_address(descriptor, along_k, line, k, bytes);
+// Decodes `lines` lines of a matrix from `first` on: to(line, k, element). No swizzle takes 16 bytes apart.
+template <class To>
+static void decode_matrix(unsigned long long descriptor, const char* type, bool along_k, int first, int lines, To to) {
+  const int bytes = bytes_of(type), depth = 32 / bytes, together = 16 / bytes;
+  const Decode decode(type);
+  for (int line = 0; line < lines; line += along_k ? 1 : together)
+    for (int k = 0; k < depth; k += along_k ? together : 1) {
+      const unsigned address = matrix_address(descriptor, along_k, first + line, k, bytes);
       fibers::engine_reads(address);
+      const unsigned char* const from = own_shared() + address;
       for (int i = 0; i < together; ++i)
-        to[k + i] = decode(bytes == 2 ? half_at(address + 2 * i) : own_shared()[address + i]);
+        to(along_k ? line : line + i, along_k ? k + i : k, decode(bytes == 2 ? half_at(address + 2 * i) : from[i]));
     }
-  };
-  const Decode left = decoder(a_type), right = decoder(b_type);
-  const int row = fibers::current % 128 / 32 * 16 + fibers::lane() / 4;
-  double rows[2][32], column[32];
-  for (int half = 0; half < 2; ++half) read(left, a, a_along_k, row + 8 * half, rows[half]);
-  for (int j = 0; j < n / 4; ++j) {
-    read(right, b, b_along_k, j / 2 * 8 + fibers::lane() % 4 * 2 + j % 2, column);
-    T &upper = d[j / 2 * 4 + j % 2], &lower = d[j / 2 * 4 + 2 + j % 2];
-    double sum[2] = {adds ? upper : 0., adds ? lower : 0.};
-    for (int k = 0; k < depth; ++k)
-      for (int half = 0; half < 2; ++half) sum[half] += rows[half][k] * column[k];
-    upper = T(sum[0]), lower = T(sum[1]);
-  }
 }
-
-template <int n, class T, int all>
-static void wgmma_on_host(T (&d)[all], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
-                          const char* b_type, bool a_along_k, bool b_along_k) {
+// The sums of a warp's part of a product. All of its lanes have the same, until anything is written to shared memory,
+// or it waits.
+static Sums wgmma_of_warp(const fibers::Product& one) {
+  struct Known {
+    unsigned long long a, b;
+    int n;
+    alignas(16) double sums[16 * most_columns / 8][8];
+  };
+  constexpr int most = 32;
+  static Known known[most];
+  alignas(16) static double a[16][most_depth], b[most_columns / 8][most_depth][8];
+  static unsigned long long sweep = 0, written = 0;
+  static int count = 0, next = 0;
+  if (sweep != fibers::sweeps || written != fibers::writes) count = next = 0;
+  sweep = fibers::sweeps, written = fibers::writes;
+  for (int i = 0; i < count; ++i) {  // lanes multiply the same one after another
+    next = next + 1 < count ? next + 1 : 0;
+    if (known[next].a == one.a && known[next].b == one.b && known[next].n == one.n) return known[next].sums;
+  }
+  next = count = count == most ? 0 : count;
+  Known& k = known[count++];
+  k.a = one.a, k.b = one.b, k.n = one.n;
+  decode_matrix(one.a, one.a_type, one.a_along_k, fibers::current % 128 / 32 * 16, 16,
+                [](int i, int k, double x) { a[i][k] = x; });
+  decode_matrix(one.b, one.b_type, one.b_along_k, 0, one.n, [](int j, int k, double x) { b[j / 8][k][j % 8] = x; });
+  multiply_rows(a, b, one.n, 32 / bytes_of(one.a_type), k.sums);
+  return k.sums;
+}
+inline void fibers::Product::operator()() const { accumulate(*this, wgmma_of_warp(*this)); }
+template <class T>
+static void accumulate(const fibers::Product& one, Sums sums) {
+  T* const d = (T*)one.d;
+  const int row = fibers::lane() / 4, column = fibers::lane() % 4 * 2;
+  for (int i = 0; i < one.n / 2; ++i)
+    d[i] = T((one.adds ? d[i] : 0.) + sums[i / 4 * 16 + row + i / 2 % 2 * 8][column + i % 2]);
+}
+template <int n, class T, int all>  // `n`: columns of B, and n / 2 accumulators of a thread
+static inline void wgmma_on_host(T (&d)[all], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
+                                 const char* b_type, bool a_along_k, bool b_along_k) {
   static_assert(n / 2 <= all, "accumulators of 64 by n");
-  fibers::products[fibers::current].add([&d, a, b, adds, a_type, b_type, a_along_k, b_along_k] {
-    multiply_now<n>(d, a, b, adds, a_type, b_type, a_along_k, b_along_k);
-  });
+  fibers::products[fibers::current].add({a, b, a_type, b_type, a_along_k, b_along_k, n, adds, d, accumulate<T>});
 }
 
 // ---- launches ---------------------------------------------------------------------------------------------
@@ -951,7 +1000,7 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
     if (kernels[k].source != source || strcmp(kernels[k].name, name)) continue;
     if (!fibers::fiber) {
       fiber = (Fiber*)calloc(most_fibers, sizeof(Fiber));
-      stores = new Later[most_fibers], products = new Later[most_fibers];
+      stores = new Later<Store>[most_fibers], products = new Later<Product>[most_fibers];
       block_of = (Block*)aligned_alloc(1024, most_blocks * sizeof(Block));
       memset(block_of, 0xff, most_blocks * sizeof(Block));
       stacks = (char*)malloc(size_t(most_fibers) * stack_bytes);
