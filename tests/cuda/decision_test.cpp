@@ -609,6 +609,17 @@ TEST(Decision, RefusesWhatBindRefuses) {
   EXPECT_FALSE(chunked.explain(ExplainPart::program, 64, 63, 64).empty());  // of any size
 }
 
+// Channels that begin anywhere, of rows that follow each other backwards: no stencil has them, and other units do.
+TEST(Decision, TakesSingleChannelsOfReversedRows) {
+  const Conv2d conv{.x = DType::bf16, .w = DType::bf16, .groups = 32};
+  const Plan plan = plan_for("def f(acc):\n    D: f32 = acc\n    return D\n", "sm_90a", "", conv);
+  std::vector<Tensor> inputs = plan.inputs_of({{4, 32, 10, 11}, {32, 1, 5, 3}});
+  inputs[0].strides[0] = 3529, inputs[0].strides[2] = -352;
+  EXPECT_NE(plan.explain_for(ExplainPart::schedule, inputs).find("ordinary units"), std::string::npos);
+  inputs[0].strides[2] = 352;
+  EXPECT_TRUE(plan.explain_for(ExplainPart::schedule, inputs).starts_with("direct "));
+}
+
 // All images of a strided data gradient together have no more pixels than an int counts, nor has a row that is copied.
 TEST(Decision, RefusesImagesThatItsKernelsDoNotCount) {
   using Shapes = std::vector<std::vector<std::int64_t>>;

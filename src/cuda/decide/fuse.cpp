@@ -2,6 +2,7 @@
 #include "core/divide.h"
 #include "cuda/choose/cost.h"
 #include "cuda/decide/decider.h"
+#include "cuda/decide/pack.h"
 
 #include <postlude/error.h>
 
@@ -221,10 +222,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int 
         stencil.packed_tiles = stencil.packed_tiles && packed;
     }
     variant_.taps = windows()->taps;
-    const auto apart = [](std::int64_t extent, std::int64_t stride) { return extent == 1 || stride > 0; };
-    const auto& [depth, rows, columns] = windows()->axis;
-    variant_.boxes = subject_.arch == "sm_90a" && apart(windows()->images, windows()->image_stride) &&
-                     apart(rows.extent, rows.stride) && apart(columns.extent, columns.stride);
+    variant_.boxes = subject_.arch == "sm_90a" && in_pixel_boxes(*windows());
     return;
   }
   if (const auto* w = windows()) {

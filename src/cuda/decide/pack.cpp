@@ -222,6 +222,12 @@ agreed::UnpackedImages copy_channels(agreed::WindowRows& w, std::int64_t channel
   return made;
 }
 
+bool in_pixel_boxes(const agreed::WindowRows& w) {
+  const auto apart = [](std::int64_t extent, std::int64_t stride) { return extent == 1 || stride > 0; };
+  const auto& [depth, rows, columns] = w.axis;
+  return apart(w.images, w.image_stride) && apart(rows.extent, rows.stride) && apart(columns.extent, columns.stride);
+}
+
 bool in_whole(int bytes, const agreed::WindowRows& w, std::int64_t channels, int alignment, std::int64_t size) {
   const auto whole = [&](std::int64_t elements, std::int64_t extent) {
     return extent == 1 || elements * size % bytes == 0;
@@ -292,7 +298,7 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight, stencil.narrow = narrow;
   stencil.singles = !by(4);
   EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = stencil};
-  if (!layout.parts.empty() || narrow) least.any_rows = least.boxes = hopper;
+  if (!layout.parts.empty() || narrow) least.any_rows = hopper, least.boxes = hopper && in_pixel_boxes(*w);
   if (candidates(least, true).empty()) return {};
   made.b_k.reset();
   return made;

@@ -23,6 +23,8 @@ namespace postlude::inline v0::cuda {
 // of whole 16 bytes, with zeros behind their channels, after which `w` are windows of the copy (decision 0246).
 [[nodiscard]] bool in_whole(int bytes, const agreed::WindowRows& w, std::int64_t channels, int alignment,
                             std::int64_t size);
+// Whether the copy engine would load boxes of such pixels: none that follow each other backwards, or not at all.
+[[nodiscard]] bool in_pixel_boxes(const agreed::WindowRows& w);
 [[nodiscard]] agreed::UnpackedImages copy_channels(agreed::WindowRows& w, std::int64_t channels, std::int64_t size);
 [[nodiscard]] Stencil stencil_of(const agreed::WindowRows& w);
 
