@@ -24,9 +24,6 @@ using lower::ValueId;
 // The widest subtile of a schedule.
 constexpr int widest_subtile = 64;
 
-// The most pieces of a chunk that a tile has side by side.
-constexpr int most_pieces = 8;
-
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
 
 Across reduced(const Reduction& r) {
@@ -510,27 +507,6 @@ std::vector<BufferPlace> aligned_places(const Program& program, std::int64_t col
          .wide = columns % 8 == 0 && vectors});
   }
   return places;
-}
-
-namespace {
-
-const lower::ColumnMap* chunk_of(const Phase& phase) {
-  for (const Instruction& i : phase.code) {
-    if (i.op == Op::acc && !i.access.columns.steps.empty()) return &i.access.columns;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-int accumulator_parts(const Phase& phase) {
-  const lower::ColumnMap* const chunk = chunk_of(phase);
-  return chunk ? static_cast<int>(std::min<std::int64_t>(chunk->steps[0].pieces, most_pieces + 1)) : 1;
-}
-
-int accumulator_piece(const Phase& phase) {
-  const lower::ColumnMap* const chunk = chunk_of(phase);
-  return chunk ? static_cast<int>(chunk->steps[0].group / chunk->steps[0].pieces) : 0;
 }
 
 int FragmentCode::load_of(const Access& access) const {

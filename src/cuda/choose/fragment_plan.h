@@ -167,6 +167,10 @@ struct FragmentPlan {
 // Why phase `index` cannot run on the fragment; empty: it can.
 [[nodiscard]] std::string not_fusable(const lower::Program& program, int index);
 
+// The chunk that a phase takes the accumulator in; null: it takes it whole.
+[[nodiscard]] const lower::ColumnMap* chunk_of(const lower::Phase& phase);
+inline constexpr int most_pieces = 8;  // of one, that a tile has side by side
+
 // The accumulator columns that make an output column (1, or 2 to 8 behind a chunk).
 [[nodiscard]] int accumulator_parts(const lower::Phase& phase);
 // Of such a chunk in groups, the columns of a group's piece; 0: of all.
