@@ -63,10 +63,12 @@ struct Buffer {
 
 // The element of a buffer at the phase's (b, i, j):
 //   [b if bound][i / divide_rows if it has m][columns(j) if it has n]
+// Of a turned product, whose rows are columns, steps lead from i to its row as they do from j to a column.
 struct Access {
   BufferId buffer = -1;
   ColumnMap columns;
   std::int64_t divide_rows = 1;
+  std::vector<ColumnMap::Step> row_steps{};
   bool operator==(const Access&) const = default;
 };
 

@@ -26,6 +26,13 @@ constexpr const char* statistics =
 constexpr const char* by_groups =
     "def f(acc):\n    s: f32 = max(abs(acc), axis=1, group=64) / 127\n    D: s8 = acc / repeat(s, 64)\n"
     "    return s, D\n";
+constexpr const char* swiglu =
+    "def f(acc):\n    gate, up = chunk(acc, 2)\n    D: bf16 = silu(gate) * up\n    return D\n";
+constexpr const char* pairs =
+    "def f(acc, c: tile, s: tile):\n    a, b = chunk(acc, 2, group=2)\n"
+    "    D: bf16 = concat((a * c - b * s, b * c + a * s), group=2)\n    return D\n";
+constexpr const char* halves_of_operands =
+    "def f(acc, z: tile):\n    gate, up = chunk(z, 2)\n    D: bf16 = concat((acc * up, acc * gate))\n    return D\n";
 constexpr const char* dropped =
     "def f(acc, keep: tile[bool], r: tile):\n    x = where(random(seed=1) < 0.9, acc / 0.9, 0)\n"
     "    D: f32 = where(keep, x, 0) + r\n    return D\n";
@@ -46,13 +53,51 @@ TEST(Turned, IsAskedForAsPrinted) {
 }
 
 TEST(Turned, SaysWhatIsNot) {
-  for (const char* text : {"def f(acc):\n    D: bf16 = acc - max(acc, axis=1)\n    return D\n",
-                           "def f(acc):\n    D: i64 = cast(acc, i64)\n    return D\n",
-                           "def f(acc):\n    gate, up = chunk(acc, 2)\n    D: bf16 = gate * up\n    return D\n"}) {
+  for (const char* text :
+       {"def f(acc):\n    D: bf16 = acc - max(acc, axis=1)\n    return D\n",
+        "def f(acc):\n    D: i64 = cast(acc, i64)\n    return D\n",
+        "def f(acc):\n    a, b = chunk(acc, 2, group=48)\n    D: bf16 = a * b\n    return D\n",
+        "def f(acc):\n    a, b = chunk(acc, 2)\n    s: f32 = max(a * b, axis=1, group=64)\n    return s\n"}) {
     const Subject asked = subject(text, "sm_90a", "turned");
     EXPECT_THROW(static_cast<void>(decided(asked, {1, 256, 512, 512})), Error) << text;
   }
   EXPECT_THROW(static_cast<void>(decided(subject(bias_relu, "sm_90a", "turned"), {1, 256, 500, 512})), Error);
+}
+
+// The pieces of a chunk lie below each other in a tile, 64 rows of each, and a thread has those of its elements.
+TEST(Turned, HasPiecesBelowEachOther) {
+  const std::string schedule = "turned pingpong 128x96x4 sub 32x2 aux 0 raster 2";
+  const Decision turned = decided(subject(swiglu, "sm_90a", schedule), {1, 200, 528, 512});
+  EXPECT_TRUE(turned.describe().starts_with(schedule)) << turned.describe();
+  const std::vector<MapField>& maps = turned.kernels.at(0).maps;
+  EXPECT_EQ(maps.at(0).address.of, Address::Of::b);
+  EXPECT_EQ(maps.at(0).dimensions.at(1).extent, 528);
+  EXPECT_EQ(maps.at(0).dimensions.at(1).box, 64);
+  EXPECT_EQ(maps.at(2).dimensions.at(0).extent, 264);  // D's columns
+  for (const char* other :
+       {"turned pingpong 64x96x4 sub 32x2 aux 0 raster 2", "turned cooperative 128x96x4 sub 32x2 aux 0 raster 2",
+        "turned pingpong 128x96x4 sub 32x2 aux 0 raster 2 cluster 1x2"})
+    EXPECT_THROW(static_cast<void>(decided(subject(swiglu, "sm_90a", other), {1, 200, 528, 512})), Error) << other;
+}
+
+// Of pairs of columns the copy engine gathers every second.
+TEST(Turned, GathersPairs) {
+  const Decision turned = decided(subject(pairs, "sm_90a", "turned"), {1, 200, 528, 512});
+  const MapField& map = turned.kernels.at(0).maps.at(0);
+  ASSERT_EQ(map.dimensions.size(), 5u);
+  EXPECT_EQ(map.dimensions[2].extent, 2);
+  EXPECT_EQ(map.dimensions[3].extent, 264);
+  EXPECT_EQ(map.dimensions[3].box, 64);
+}
+
+// Nothing was measured of them yet: who wants one asks for it.
+TEST(Turned, GatesAreAskedFor) {
+  EXPECT_TRUE(chosen(plan_for(bias_relu, "sm_90a"), 161, 8192, 4096).starts_with("turned "));
+  for (const char* text : {swiglu, pairs, halves_of_operands}) {
+    const std::string schedule = chosen(plan_for(text, "sm_90a"), 161, 8192, 4096);
+    EXPECT_FALSE(schedule.empty() || schedule.starts_with("turned")) << schedule;
+    EXPECT_TRUE(chosen(plan_for(text, "sm_90a", "turned"), 161, 8192, 4096).starts_with("turned "));
+  }
 }
 
 // Statistics of columns are then those of rows, which a tile can be held for: one launch for two.
@@ -142,7 +187,7 @@ TEST(Turned, CompilesWithoutSpills) {
     const std::string asked = std::string("turned pingpong ") + schedule;
     EXPECT_EQ(chosen(plan_for(bias_relu, "sm_90a", asked.c_str()), 400, 4096, 2048), asked);
   }
-  for (const char* text : {by_columns, statistics, by_groups, dropped}) {
+  for (const char* text : {by_columns, statistics, by_groups, dropped, swiglu, pairs}) {
     const std::string schedules = plan_for(text, "sm_90a", "turned").explain(ExplainPart::schedule, 400, 4096, 2048);
     EXPECT_NE(schedules.find("turned "), std::string::npos) << schedules;
     EXPECT_NE(schedules.find("  chosen"), std::string::npos) << schedules;

@@ -18,8 +18,9 @@ constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160}
                           {false, 128, 256}, {false, 256, 128}, {false, 128, 192}, {false, 128, 128},
                           {true, 128, 96},   {true, 128, 64},   {true, 64, 224},   {true, 64, 192},
                           {true, 64, 160},   {true, 64, 128},   {true, 64, 96},    {true, 64, 64}};
-constexpr Tile narrow_tile = {true, 64, 32};  // not measured of convolutions (decision 0209)
-constexpr Tile tall_tile = {false, 256, 64};  // of windows, which are many by few filters (decision 0260)
+constexpr Tile narrow_tile = {true, 64, 32};    // not measured of convolutions (decision 0209)
+constexpr Tile narrow_below = {true, 128, 32};  // the same of two pieces below each other
+constexpr Tile tall_tile = {false, 256, 64};    // of windows, which are many by few filters (decision 0260)
 // Not measured of products of one byte an operand (decision 0227).
 constexpr Tile tiles_between[] = {
     {true, 192, 128}, {true, 192, 96}, {true, 192, 64}, {false, 128, 160}, {false, 128, 224}};
@@ -48,6 +49,8 @@ bool holds_pieces(int parts, std::int64_t piece) {
   };
   return piece % narrowest_subtile == 0 || std::any_of(std::begin(tiles), std::end(tiles), holds);
 }
+
+bool holds_row_pieces(std::int64_t piece) { return 64 % std::max<std::int64_t>(1, piece) == 0 || piece % 16 == 0; }
 
 bool holds_groups(std::int64_t columns) {
   const auto holds = [&](const Tile& tile) { return tile.bn % columns == 0; };
@@ -136,6 +139,7 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma, std::int6
   else if (needs.element_bytes == 2) add(tall_tile);
   if (needs.element_bytes == 2) std::for_each(std::begin(tiles_between), std::end(tiles_between), add);
   if (needs.turned) std::for_each(std::begin(tiles_turned), std::end(tiles_turned), add);
+  if (needs.below == 2) add(narrow_below);
   if (!of_elements(needs) || needs.windows || needs.element_bytes != 2) return found;
   std::for_each(std::begin(tiles_of_elements), std::end(tiles_of_elements), add);
   if (!needs.turned || (k && k < least_k) || (columns && columns < least_columns)) return found;

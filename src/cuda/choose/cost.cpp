@@ -51,7 +51,7 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   const double repeated = s.bm < 192 ? 1 : s.bn < 128 ? 1.04 : 1.02;
   const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.025)) * repeated;
-  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
+  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), needs.below * round_up(e.m, 8)));
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
   // With few stages the longer (decision 0286).
@@ -88,8 +88,8 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const double copied = (s.sub_n < 64 ? 0.21 : 0.165) * needs.copied_bytes_column;
   const double element = costs.element + costs.byte * (needs.aux_bytes_column + needs.d_bytes_column) + copied +
                          costs.operation * needs.operations * (registers > 128 ? 1.6 : 1.0);
-  const double computed = double(s.bm) * s.bn / needs.parts * element;
-  const int subtiles = rows * (columns / needs.parts / s.sub_n);
+  const double computed = double(s.bm) * s.bn / pieces(needs) * element;
+  const int subtiles = rows / needs.below * (columns / needs.parts / s.sub_n);
   const double loaded = needs.aux_bytes_column && s.aux_stages ? costs.subtile * subtiles / s.aux_stages : 0;
   const double again = needs.holds && is_drawn(needs) ? 0.5 * std::min(computed, loaded) : 0;
   const bool of_columns = needs.columns || (needs.turned && needs.row_states);
@@ -105,8 +105,8 @@ double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
 }
 
 // Bytes of accumulators that a part of a tile leaves in memory: those of rows that exist.
-double left_by_part(const Schedule& s, const Extents& e) {
-  return double(std::min<std::int64_t>(s.bm, round_up(e.m, 16))) * s.bn * 4;
+double left_by_part(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
+  return double(std::min<std::int64_t>(s.bm, needs.below * round_up(e.m, 16))) * s.bn * 4;
 }
 
 // What it takes that all blocks meet behind their last tiles, and fold partial results (decision 0190). What tiles left
@@ -139,7 +139,7 @@ const PartCosts& part_costs(const EpilogueNeeds& needs) {
 // block reads a share of all, a load's latency apart, and the last one the sums.
 double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
   if (s.split == 1) return 0;
-  const double part = left_by_part(s, e) / 20;
+  const double part = left_by_part(s, needs, e) / 20;
   if (!s.by_memory) return needs.counts_pixels ? 6500 + 950 * s.split : 3000 + 0.55 * part * s.split;
   // Two consumers add them sooner than one. Parts of a weight gradient end at the same time, and one block that adds
   // them all is slow.
@@ -155,15 +155,15 @@ double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
 double bytes_of(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
   constexpr double kept = 16e6;  // of B, all; none of a second one
   constexpr double part = 0.66;  // of a part's bytes, which are written and read
-  const double a = double(e.m) / needs.a_taps * double(e.k) * needs.element_bytes,
+  const double a = double(e.m * needs.below) / needs.a_taps * double(e.k) * needs.element_bytes,
                b = double(e.columns * needs.parts) / needs.b_taps * double(e.k) * needs.element_bytes;
   const std::int64_t at_once = std::max<std::int64_t>(s.raster, blocks / tiles.beside);
-  const double again = s.split > 1 ? 0 : double(ceil_div(ceil_div(e.m, s.bm), at_once) - 1);
+  const double again = s.split > 1 ? 0 : double(ceil_div(ceil_div(e.m, s.bm / needs.below), at_once) - 1);
   const double parts =
       s.by_memory && !needs.counts_pixels ? double(tiles.all - whole_tiles(s, tiles, blocks)) * (s.split - 1) : 0;
   return double(e.batch) * (a + b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0)) +
                             double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column)) +
-         part * parts * left_by_part(s, e);
+         part * parts * left_by_part(s, needs, e);
 }
 
 // Clocks in which a multiprocessor fetches a stage of a weight gradient, whose tiles are few and read the same windows
@@ -204,7 +204,7 @@ double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
                 double busy) {
   constexpr double of_products = 0.35, of_lines = 0.13, limited = 50e3;  // clocks
   if (needs.windows || needs.counts_pixels) return busy;
-  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
+  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), needs.below * round_up(e.m, 8)));
   const double products = tiles * s.bm * s.bn / 32,
                lines = tiles * 2 * (rows / s.cluster_n + double(s.bn) / s.cluster_m);
   const double limit = std::min(1.0, products / limited) * std::min(1.0, loops / busy);
@@ -234,7 +234,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
                                            : stage_clocks(s, needs, e, crowd);
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(needs, tiles);
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
-  const double leaving = 1.2 / 20 * left_by_part(s, e) / (s.ping_pong ? 1 : 2);
+  const double leaving = 1.2 / 20 * left_by_part(s, needs, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
   const double in_turn = whole_waves * k_blocks + waves * of_part;  // K blocks of a multiprocessor
   const double busy = at_clock(s, needs, e, double(tiles.all) * k_blocks / multiprocessors, in_turn * stage,
@@ -362,7 +362,7 @@ int later_blocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const int resident = blocks(s, needs, tiles, multiprocessors);
   if ((tiles.all - whole_tiles(s, tiles, multiprocessors)) * s.split > resident) return 0;  // others were taken before
-  const double clocks = 1300 + left_by_part(s, e) / (s.ping_pong ? 18 : 36);
+  const double clocks = 1300 + left_by_part(s, needs, e) / (s.ping_pong ? 18 : 36);
   const double stage = stage_clocks(s, needs, e, crowded(s, needs, resident, multiprocessors));
   const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
   return static_cast<int>(std::min(clocks / stage, std::max(0.0, double(k_blocks / s.split - 1))));

@@ -21,6 +21,7 @@ using lower::Reducer;
 using lower::Reduction;
 using lower::ValueId;
 
+constexpr int rows_together = 64;  // of a subtile
 // The widest subtile of a schedule.
 constexpr int widest_subtile = 64;
 
@@ -32,21 +33,26 @@ Across reduced(const Reduction& r) {
 }
 
 // Whether the columns of a subtile lie side by side in the buffer: they are its own, or one piece of a chunk's columns
-// or groups.
+// or groups; and so its 64 rows, where these are what is chunked.
 bool beside(const Access& access) {
-  const auto& map = access.columns;
-  if (access.divide_rows != 1 || map.divide != 1 || map.steps.size() > 1) return false;
-  return map.steps.empty() || map.steps[0].group == 0 ||
-         map.steps[0].group % (map.steps[0].pieces * narrowest_subtile) == 0;
+  const auto lie = [](const std::vector<lower::ColumnMap::Step>& steps, int together) {
+    return steps.empty() ||
+           (steps.size() == 1 && (steps[0].group == 0 || steps[0].group % (steps[0].pieces * together) == 0));
+  };
+  return access.divide_rows == 1 && access.columns.divide == 1 && lie(access.columns.steps, narrowest_subtile) &&
+         lie(access.row_steps, rows_together);
 }
 
 // Whether an instruction draws a number for each element, and those of two neighbours by one block of Philox.
 bool is_drawn_by_blocks(const Instruction& i) {
   const bool draws = i.op == Op::random || (i.op == Op::cast && i.round == Round::stochastic);
-  return draws && i.access.divide_rows == 1 && i.access.columns.divide == 1 &&
-         std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(), [](const auto& step) {
-           return step.group == 0 ? step.piece == 0 : step.group / step.pieces % 2 == 0;
-         });
+  const auto keep = [](const std::vector<lower::ColumnMap::Step>& steps, int together) {
+    return std::ranges::all_of(steps, [&](const auto& step) {
+      return step.group == 0 ? step.piece == 0 : step.group / step.pieces % together == 0;
+    });
+  };
+  return draws && i.access.divide_rows == 1 && i.access.columns.divide == 1 && keep(i.access.columns.steps, 2) &&
+         keep(i.access.row_steps, 16);
 }
 
 // About how many instructions an element takes, as ops.def's: those of a call that is no function of the device are its
@@ -118,7 +124,9 @@ FragmentPlan Planner::run(Hold hold) {
   if (hold != Hold::in_order) small_phases();
   scratch();
   if (hold > Hold::nothing) this->hold(hold);
-  e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
+  const int pieces = accumulator_parts(phase_), piece = accumulator_piece(phase_);
+  if (chunks_rows(phase_)) e_.needs.below = pieces, e_.needs.row_piece = piece;
+  else e_.needs.parts = pieces, e_.needs.piece = piece;
   // The maps of operands stand before those of outputs.
   values(plan_.first), e_.needs.first_operations = e_.needs.operations += e_.needs.reductions;
   if (held_) values(plan_.held);
@@ -210,7 +218,8 @@ void Planner::small_phases() {
     const bool blocks = !small.reductions.empty();
     if (!e_.finishes[static_cast<int>(across)] || (blocks && !makes_blocks(small))) continue;
     const bool in_groups = across >= Across::groups;
-    bool here = (in_groups || small.rows == Extent{}) && (across != Across::columns || small.columns == phase_.columns);
+    bool here = (in_groups || small.rows == (across == Across::rows ? phase_.rows : Extent{})) &&
+                (across != Across::columns || small.columns == phase_.columns);
     bool grouped = !in_groups;
     for (const Instruction& i : small.code) {
       if (i.op != Op::operand) continue;
@@ -446,8 +455,8 @@ void Planner::tile_operands(FragmentCode& code) {
       continue;
     }
     e_.loaded.push_back(access.buffer);
-    e_.columns.push_back(access.columns);
-    code.loads.push_back({access.buffer, access.columns, guards[id], offset});
+    e_.columns.push_back(pieces_of(access));
+    code.loads.push_back({access.buffer, access.columns, access.row_steps, guards[id], offset});
     hold_together(access.columns);
     offset += bytes(access.buffer);
   }
@@ -457,12 +466,15 @@ void Planner::tile_operands(FragmentCode& code) {
 // Whether a store writes the other columns of pairs than one before it, which then is made with it.
 bool Planner::interleave(FragmentCode& code, const lower::Store& store) const {
   const auto piece_of_pair = [&](const lower::Store& s) -> std::int64_t {
-    const auto& map = s.access.columns;
+    const lower::ColumnMap map = pieces_of(s.access);
     const bool pair = map.divide == 1 && map.steps.size() == 1 && map.steps[0].pieces == 2 && map.steps[0].group == 2;
     return pair && s.access.divide_rows == 1 && code.phase->code[s.value].type == DType::f32 ? map.steps[0].piece : -1;
   };
   const std::int64_t piece = piece_of_pair(store);
-  if (piece < 0 || !places_[store.access.buffer].wide) return false;
+  const BufferPlace& place = places_[store.access.buffer];
+  const bool rows =
+      place.tensor_map && !store.access.row_steps.empty() && vector_type(program_.buffers[store.access.buffer].dtype);
+  if (piece < 0 || !(rows || place.wide)) return false;
   const auto other = std::find_if(code.direct.begin(), code.direct.end(), [&](const lower::Store* s) {
     return s->access.buffer == store.access.buffer && piece_of_pair(*s) == 1 - piece;
   });
@@ -485,7 +497,7 @@ void Planner::stores(FragmentCode& code) {
       continue;
     }
     code.staged.push_back({&store, place.tensor_map, offset});
-    if (place.tensor_map) e_.stored.push_back(b), e_.columns.push_back(store.access.columns);
+    if (place.tensor_map) e_.stored.push_back(b), e_.columns.push_back(pieces_of(store.access));
     else copied += bytes(b);
     hold_together(store.access.columns);
     offset += bytes(b);
@@ -511,7 +523,9 @@ std::vector<BufferPlace> aligned_places(const Program& program, std::int64_t col
 
 int FragmentCode::load_of(const Access& access) const {
   for (std::size_t k = 0; k < loads.size() && access.divide_rows == 1; ++k) {
-    if (loads[k].buffer == access.buffer && loads[k].columns == access.columns) return static_cast<int>(k);
+    if (loads[k].buffer == access.buffer && loads[k].columns == access.columns &&
+        loads[k].row_steps == access.row_steps)
+      return static_cast<int>(k);
   }
   return -1;
 }
@@ -527,17 +541,20 @@ std::string not_fusable(const Program& program, int index) {
   const Phase& phase = program.phases[index];
   if (!(phase.domain == (Axis::m | Axis::n)) || !phase.reads_accumulator())
     return "the phase does not run over the product's tiles";
-  if (!(phase.rows == Extent{})) return "the phase has other rows than the product";
+  const bool rows = chunks_rows(phase);
+  if (!rows && !(phase.rows == Extent{})) return "the phase has other rows than the product";
   const int parts = accumulator_parts(phase);
   if (parts > most_pieces) return "the accumulator is chunked in more than " + std::to_string(most_pieces) + " pieces";
-  const lower::ColumnMap* const chunk = chunk_of(phase);
+  const lower::ColumnMap::Step* const chunk = chunk_of(phase);
+  const bool holds =
+      chunk && (rows ? holds_row_pieces(accumulator_piece(phase)) : holds_pieces(parts, accumulator_piece(phase)));
   for (const Instruction& i : phase.code) {
     if (i.op != Op::acc) continue;
-    const auto& map = i.access.columns;
-    const bool piece = chunk && i.access.divide_rows == 1 && holds_pieces(parts, accumulator_piece(phase)) &&
-                       map.divide == 1 && map.steps.size() == 1 && map.steps[0].pieces == chunk->steps[0].pieces &&
-                       map.steps[0].group == chunk->steps[0].group;
-    if (chunk ? !piece : !map.identity())
+    const auto &steps = rows ? i.access.row_steps : i.access.columns.steps,
+               &none = rows ? i.access.columns.steps : i.access.row_steps;
+    const bool piece = holds && i.access.divide_rows == 1 && i.access.columns.divide == 1 && none.empty() &&
+                       steps.size() == 1 && steps[0].pieces == chunk->pieces && steps[0].group == chunk->group;
+    if (chunk ? !piece : !i.access.columns.identity())
       return "the accumulator is chunked in two ways, or no tile has its pieces in whole groups";
   }
   ColumnGroups groups;

@@ -120,6 +120,7 @@ struct FragmentCode {
   struct Load {  // a tile operand by tensor map
     lower::BufferId buffer;
     lower::ColumnMap columns;
+    std::vector<lower::ColumnMap::Step> row_steps;
     lower::ValueId guard;  // a uniform value: where it holds, nothing is loaded; or -1
     int offset;            // bytes a column, of what stands before it in a stage
   };
@@ -134,10 +135,10 @@ struct FragmentCode {
   std::vector<Staged> staged;
   int first_store = 0;                      // which of FusedEpilogue::stored is the first
   std::vector<const lower::Store*> direct;  // from registers
-  struct Interleaved {                      // both pieces of an output in pairs of columns
+  struct Interleaved {                      // both pieces of an output in pairs of columns, or of rows
     const lower::Store *even, *odd;
   };
-  std::vector<Interleaved> interleaved;  // likewise, four elements side by side
+  std::vector<Interleaved> interleaved;  // likewise, four elements side by side, or (of rows) two
 
   // Logarithms of clamped values that nothing asks for but a sum over the tile: the sum takes that of their product,
   // and where they stood is 0.
@@ -167,13 +168,21 @@ struct FragmentPlan {
 // Why phase `index` cannot run on the fragment; empty: it can.
 [[nodiscard]] std::string not_fusable(const lower::Program& program, int index);
 
+// Which piece a tensor map is of: of columns, or of rows where these are what is chunked.
+[[nodiscard]] inline lower::ColumnMap pieces_of(const lower::Access& access) {
+  return access.row_steps.empty() ? access.columns : lower::ColumnMap{access.row_steps};
+}
+
 // The chunk that a phase takes the accumulator in; null: it takes it whole.
-[[nodiscard]] const lower::ColumnMap* chunk_of(const lower::Phase& phase);
+[[nodiscard]] const lower::ColumnMap::Step* chunk_of(const lower::Phase& phase);
 inline constexpr int most_pieces = 8;  // of one, that a tile has side by side
 
-// The accumulator columns that make an output column (1, or 2 to 8 behind a chunk).
+// Whether it is the accumulator's rows, of a turned product, that are chunked.
+[[nodiscard]] bool chunks_rows(const lower::Phase& phase);
+
+// The accumulator columns that make an output column (1, or 2 to 8 behind a chunk), or rows that make a row.
 [[nodiscard]] int accumulator_parts(const lower::Phase& phase);
-// Of such a chunk in groups, the columns of a group's piece; 0: of all.
+// Of such a chunk in groups, the columns (or rows) of a group's piece; 0: of all.
 [[nodiscard]] int accumulator_piece(const lower::Phase& phase);
 
 // What a small phase's values are, in the terms of the reductions that it follows from.

@@ -141,7 +141,7 @@ bool Candidate::over_same_tiles() const {
              i.access.divide_rows != epilogue_.needs.row_group;
     });
   };
-  return next_.domain == first_.domain && next_.batched == first_.batched && next_.rows == Extent{} &&
+  return next_.domain == first_.domain && next_.batched == first_.batched && next_.rows == first_.rows &&
          next_.columns == first_.columns && next_.reductions.empty() && !next_.reads_accumulator() &&
          own_rows(first_) && own_rows(next_);
 }

@@ -44,6 +44,11 @@ int b_run(const Schedule& s, const EpilogueNeeds& n) {
   return s.bn / run() % s.cluster_m ? run() / s.cluster_m : run();
 }
 
+int a_run(const Schedule& s, const EpilogueNeeds& n) {
+  if (n.below == 1) return a_rows(s, n) / s.cluster_n;
+  return is_gathered_below(n) ? 64 : std::gcd(64, n.row_piece);
+}
+
 // Boxes of 64 columns are large enough, and can lie along N or be of a tap.
 bool is_gathered(const Schedule& s, const EpilogueNeeds& n) { return n.piece % 64 && b_run(s, n) % n.piece == 0; }
 
@@ -255,7 +260,7 @@ int clusters(int split, int multiprocessors) {
 }
 
 std::int64_t tiles_down(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {
-  if (!s.strip_x) return ceil_div(m, s.bm);
+  if (!s.strip_x) return ceil_div(m, s.bm / n.below);
   const StencilTile tile = stencil_tile(s, n.stencil);
   return ceil_div(n.stencil.y.pixels, tile.y) * ceil_div(n.stencil.x.pixels, tile.x);
 }
@@ -396,6 +401,7 @@ static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
   if (s.mma || cluster_parts(s) > 1) return "tiles of a cluster are of the sm_90a kernel, and not split among blocks";
   if (n.counts_pixels || n.whole_k || (n.windows && s.cluster_n > 1))
     return "the tiles of a cluster share no windows of a convolution";
+  if (n.below > 1 && s.cluster_n > 1) return "the tiles of a cluster share no rows of a chunk's pieces";
   if (b_run(s, n) % 8) return "the tiles of a cluster share whole eights of columns";
   if (s.raster % s.cluster_m) return "a raster has whole clusters of tiles";
   if (s.cluster_m > 1 && !n.b_mn_major && n.piece % 64 && s.bn / n.parts % n.piece == 0 && b_run(s, n) % n.piece)
@@ -412,7 +418,12 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
             registers = s.mma ? mma_accumulator_registers : accumulator_registers;
   if (n.holds && s.mma) return "blocks of the portable kernel cannot wait for each other";
   const auto text = [](int value) { return std::to_string(value); };
-  if (const int most = s.mma ? 256 : s.ping_pong || s.abreast ? 192 : 128; rows != 64 && rows != 128 && rows != most)
+  if (n.below > 1 && (s.mma || rows != 64 * n.below))
+    return "a consumer has " + text(rows) + " rows, not 64 of each of " + text(n.below) + " pieces";
+  if (const int most = s.mma                      ? 256
+                       : s.ping_pong || s.abreast ? 192
+                                                  : 128;
+      n.below == 1 && rows != 64 && rows != 128 && rows != most)
     return "a consumer has " + text(rows) + " rows, not 64" + (most > 128 ? ", 128 or " : " or ") + text(most);
   if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";

@@ -88,7 +88,9 @@ struct StencilTile {
 struct EpilogueNeeds {
   int parts = 1;  // accumulator columns an output column: 2 to 8 behind a chunk
   int piece = 0;  // of such a chunk in groups: the columns of a group's piece; 0: of all
-  int run = 0;    // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
+  // Likewise of a turned product, whose accumulator has the pieces of a chunk below each other (decision 0302).
+  int below = 1, row_piece = 0;
+  int run = 0;  // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
   int d_bytes_column = 2;       // bytes of all staged outputs, one element
   int copied_bytes_column = 0;  // of them, those that warps write, as no tensor map describes their rows
   int aux_bytes_column = 0;     // bytes of all tile operands loaded by tensor map, one element
@@ -144,6 +146,10 @@ inline constexpr int narrowest_subtile = 16;
 [[nodiscard]] inline int width_step(const EpilogueNeeds& needs, bool abreast) {
   return (in_eights(needs) ? 8 : 16) * (abreast ? 2 : 1);
 }
+// All accumulators of an element.
+[[nodiscard]] inline int pieces(const EpilogueNeeds& needs) { return needs.parts * needs.below; }
+// Whether 64 rows are whole pieces of so many rows (0: of all), or some of one.
+[[nodiscard]] bool holds_row_pieces(std::int64_t piece);
 // Whether some tile has pieces of so many columns (0: of all) of a chunk in `parts` side by side.
 [[nodiscard]] bool holds_pieces(int parts, std::int64_t piece);
 // Groups of so many columns are held by some tile of Hopper's, in whole subtiles.
@@ -204,7 +210,7 @@ struct StencilMemory {
 
 // Whether a consumer's tile has all rows of its columns, so that no statistic needs another tile's.
 [[nodiscard]] inline bool lone_columns(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {
-  return n.only_columns && !s.mma && s.ping_pong && m <= s.bm;
+  return n.only_columns && !s.mma && s.ping_pong && m <= s.bm / n.below;
 }
 
 // Whether it has all columns of its rows, so that what is held for their statistics waits for no other tile.
@@ -220,7 +226,11 @@ struct StencilMemory {
 [[nodiscard]] inline int a_rows(const Schedule& s, const EpilogueNeeds& n) {
   return n.a_rows && s.bm == 64 && !s.mma ? n.a_rows : s.bm;
 }
-[[nodiscard]] inline int a_run(const Schedule& s, const EpilogueNeeds& n) { return a_rows(s, n) / s.cluster_n; }
+[[nodiscard]] int a_run(const Schedule& s, const EpilogueNeeds& n);
+// Whether 64 rows of a chunk's piece are whole pieces of groups, from which the copy engine gathers them.
+[[nodiscard]] inline bool is_gathered_below(const EpilogueNeeds& n) {
+  return n.row_piece && 64 % n.row_piece == 0 && n.row_piece < 64;
+}
 
 // The columns of one box of B (sm_90a): all of a tile's piece that lie side by side or in whole groups, from which the
 // copy engine gathers them; else 16, 32 or 64. Of an odd number of boxes the blocks of a cluster load halves.

@@ -41,7 +41,7 @@ bool keeps_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int a
   if (stored == 0) return apart && words + (cluster_tiles(s) > 1 ? 11 : 0) >= 50;
   if (!apart) words += 16;  // all fragments of a subtile at once
   words += first.column_states * s.sub_n / 4;
-  if (ahead) words += 2 * stored + 4 * (e.needs.parts - 1);
+  if (ahead) words += 2 * stored + 4 * (pieces(e.needs) - 1);
   if (e.moves.copies) words += 20;
   return words >= 29 || first.draws;
 }

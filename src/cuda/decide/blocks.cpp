@@ -245,7 +245,8 @@ void Decider::emit_product() {
   for (std::size_t b = 0; b < e.word_of.size(); ++b) {
     if (e.word_of[b] >= 0) describe(k, words + e.word_of[b], memory[b]);
   }
-  const bool meet = e.across_tiles() && !lone_columns(s, e.needs, shape_.m) && !lone_rows(s, e.needs, columns_);
+  const bool meet =
+      e.across_tiles() && !lone_columns(s, e.needs, shape_.m / below_) && !lone_rows(s, e.needs, columns_);
   for (std::size_t r = 0; meet && r < e.partials.size(); ++r) {
     if (e.partials[r].word >= 0) k.addresses.push_back({words + e.partials[r].word, partials_[r]});
   }
@@ -262,7 +263,7 @@ void Decider::emit_product() {
   if (e.across_tiles() && s.mma) {
     Kernel finish = k;
     finish.name = "postlude_finish", finish.shared = e.finish_bytes, finish.threads = 256;
-    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, agreed::rows_folded(g)) : 0) +
+    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m / below_, agreed::rows_folded(g)) : 0) +
                                 (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
     d_.kernels.push_back(std::move(finish));

@@ -163,6 +163,7 @@ double gain_asked(const Subject& subject, const Layout& layout, int passes) {
   std::int64_t least_k = 1024;
   bool elements = true;
   for (const Phase& phase : subject.program->phases) {
+    if (has_pieces(phase)) return 0;  // not measured (decision 0302)
     elements = elements && phase.reductions.empty();
     if (std::ranges::any_of(phase.reductions, [](const lower::Reduction& r) { return r.group != 0; })) return 0;
     // What becomes a column's is folded by all warps of a subtile, which a shorter K does not hide.
@@ -184,7 +185,7 @@ Decision decide_either(const Subject& subject, const Layout& layout, const Judge
   const bool may = request.turned || !request.schedule;
   const std::optional<Turned> other = may ? turned(subject, layout) : std::nullopt;
   if (!other && request.turned)
-    throw refused("it takes A and B of 16 bits, rows of whole 16 bytes, and an epilogue without chunks");
+    throw refused("it takes A and B of 16 bits, rows of whole 16 bytes, and no groups behind a chunk");
   if (!other) return Decider(subject, layout, judge).run();
   if (!request.turned) {
     Foretold as_given = foretell(subject, layout);

@@ -92,7 +92,7 @@ class Decider {
   [[nodiscard]] int a_form() const { return part_ ? 2 : static_cast<int>(layout_.a_rows.index()); }
   [[nodiscard]] const Counted* b_k() const { return part_ ? &part_->b_k : layout_.b_k ? &*layout_.b_k : nullptr; }
   // Of the product, or of one of its parts.
-  [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m; }
+  [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m / below_; }  // the output's
   [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.packed_k ? layout_.packed_k : shape_.k; }
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
   [[nodiscard]] std::int64_t b_rows() const { return layout_.beside ? columns_ : shape_.n; }  // of B along K
@@ -101,6 +101,8 @@ class Decider {
                             bool mn_allowed) const;
   [[nodiscard]] std::vector<BufferPlace> places(const lower::Program& program, const std::vector<Memory>& memory,
                                                 std::int64_t columns) const;
+  // Whether rows of a buffer are the fused phase's, or so many of them.
+  [[nodiscard]] bool is_whole_pieces(const lower::Buffer& buffer) const;
   [[nodiscard]] bool in_order() const;
   [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
   [[nodiscard]] bool many_boxes(int of) const;
@@ -204,6 +206,7 @@ class Decider {
   int first_tile_ = 0, launch_tiles_ = 0;  // of a residue in its launch, and of all in it
   std::string rows_portable_;              // why A's rows take the portable kernel on Hopper
   std::int64_t columns_ = 0;               // of the fused phase
+  int below_ = 1;                          // of the product, rows of a row of it
   std::optional<Product> product_;
   KernelVariant variant_;
   Address packed_a_, packed_b_, packed_images_, padded_, accumulator_;

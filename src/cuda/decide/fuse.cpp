@@ -26,6 +26,10 @@ Decider::Major Decider::major(const Placed& o, DType dtype, int rows_axis, int k
   return Major::repack;
 }
 
+bool Decider::is_whole_pieces(const lower::Buffer& buffer) const {
+  return buffer.rows == Extent{} || (buffer.rows.exact && buffer.rows.at(shape_.m) % rows() == 0);
+}
+
 std::vector<BufferPlace> Decider::places(const Program& program, const std::vector<Memory>& memory,
                                          std::int64_t columns) const {
   std::vector<BufferPlace> result(memory.size());
@@ -43,9 +47,9 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
     place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
                        m.alignment >= 16 && map_stride(m.strides[1], size, shape_.m) &&
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
-    // Of what is turned the rows are side by side.
+    // Of what is turned the rows are side by side, and those of a piece (turn.cpp).
     if (layout_.turned)
-      place.tensor_map = buffer.axes.contains(tile_axes) && buffer.rows == Extent{} && buffer.columns == Extent{};
+      place.tensor_map = buffer.axes.contains(tile_axes) && is_whole_pieces(buffer) && buffer.columns == Extent{};
     // Rows of a residue are no stride apart: the copy engine writes them, or warps each by itself.
     if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {.unit = place.unit};
     // Threads that read pixels straight from memory move pairs of columns, or each; no other kernel takes such a
@@ -126,7 +130,7 @@ Decider::Major Decider::in_groups(const Contraction& gemm, bool mn_allowed) {
 // What one schedule serves: the largest of the parts, or on Hopper all that share a launch, by the K of their mean row.
 Shape Decider::product_shape(bool mma) const {
   Shape shape = shape_;
-  shape.k = depth();
+  shape.m = shape_.m / below_, shape.k = depth();
   if (const auto* w = windows(); w && variant_.b_taps && !mma)  // each has whole blocks of K
     shape.k = w->taps * round_up(w->channels, 128 / size_of(variant_.a));
   if (layout_.parts.empty()) return shape;
@@ -291,7 +295,9 @@ void Decider::fuse(const Contraction& gemm) {
   const Phase& phase = program_.phases[product_phase_];
   const std::int64_t columns = phase.columns.at(shape_.n);
   columns_ = layout_.padded ? layout_.padded->padded : columns;
-  const int parts = accumulator_parts(phase);
+  const bool below = chunks_rows(phase);
+  below_ = below ? accumulator_parts(phase) : 1;
+  const int parts = below ? 1 : accumulator_parts(phase);
   d_.portable = rows_portable_;
   const bool mma = request.mma || !d_.portable.empty() || layout_.depthwise;
   if (parts > 1 && (b_windows() || layout_.diagonal || layout_.depthwise)) {
@@ -337,6 +343,7 @@ void Decider::fuse(const Contraction& gemm) {
 // The accumulator alone, into the workspace.
 void Decider::multiply_alone(const Contraction& gemm) {
   const Request& request = subject_.request;
+  below_ = 1;
   columns_ = layout_.padded ? layout_.padded->padded : layout_.beside ? layout_.beside->columns : shape_.n;
   d_.portable = rows_portable_;
   const bool mma = request.mma || !rows_portable_.empty() || layout_.depthwise;
@@ -463,7 +470,8 @@ agreed::GemmSizes Decider::sizes() const {
   const auto edge = [&](std::int64_t extent, std::int64_t tile, int box, int step) {
     return std::min(box, small(round_up(behind(behind(extent, tile), box), step)));
   };
-  g.edge_a = edge(rows(), s.bm, a_run(s, needs), 8);
+  g.edge_a =
+      edge(rows(), s.bm / needs.below, a_run(s, needs), is_gathered_below(needs) ? std::lcm(8, needs.row_piece) : 8);
   g.edge_b = edge(columns_, s.bn / needs.parts, b_run(s, needs),
                   is_gathered(s, needs) ? std::lcm(8, needs.piece) : 8);  // of whole pieces
   const std::int64_t bk = k_bytes(s) / size_of(variant_.a);
@@ -490,7 +498,7 @@ agreed::GemmSizes Decider::sizes() const {
 void Decider::take_partials() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
-  const std::int64_t tiles_m = tiles_down(s, e.needs, shape_.m),
+  const std::int64_t tiles_m = tiles_down(s, e.needs, shape_.m / below_),
                      tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
@@ -505,7 +513,8 @@ void Decider::take_partials() {
     const std::int64_t moved = bytes / s.split * (s.in_shares ? s.split + 1 : s.split - 1);
     beside("parts of tiles", moved, moved);
   }
-  const bool meet = e.across_tiles() && !lone_columns(s, e.needs, shape_.m) && !lone_rows(s, e.needs, columns_);
+  const bool meet =
+      e.across_tiles() && !lone_columns(s, e.needs, shape_.m / below_) && !lone_rows(s, e.needs, columns_);
   if (meet) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0 || !meet) {

@@ -72,6 +72,14 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
   if (variant_.a_mn_major)
     map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, line, bk / product_->schedule.cluster_n}, batches}, 128);
+  else if (const EpilogueNeeds& n = product_->epilogue.needs; is_gathered_below(n))
+    map(k, from, gemm.a,
+        {{shape_.k, 1, bk},
+         {n.row_piece, line, n.row_piece},
+         {n.below, n.row_piece * line, 1},
+         {this->rows() / n.row_piece, n.below * n.row_piece * line, rows / n.row_piece},
+         batches},
+        128);
   else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, line, rows}, batches}, 128);
 }
 
@@ -204,8 +212,9 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
   const bool halved = !columns.steps.empty() && columns.steps[0].group == 0,
              grouped = !columns.steps.empty() && !halved;
   Address address = memory.address;
-  if (halved) address.offset += columns.steps[0].piece * columns_ * bytes;
-  const std::int64_t width = columns_ * (grouped ? columns.steps[0].pieces : 1);
+  const std::int64_t side_by_side = variant_.turned ? this->rows() : columns_;
+  if (halved) address.offset += columns.steps[0].piece * side_by_side * bytes;
+  const std::int64_t width = side_by_side * (grouped ? columns.steps[0].pieces : 1);
   const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, product_->schedule.sub_n * bytes));
   if (variant_.scattered && !product_->schedule.mma) {
     map_scattered(k, address, type, width, memory.strides[1], row_bytes, rows);
@@ -219,7 +228,7 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
       // What is stored ends with its tile, so many columns before the second dimension does; the third says where.
       address.offset -= agreed::CUT_LINES * column * bytes;
       map(k, address, type,
-          {{this->rows(), 1, line},
+          {{width, 1, line},
            {agreed::CUT_LINES, column, product_->schedule.sub_n},
            {columns_ + 1, column, 1},
            {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
@@ -227,7 +236,7 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
       return;
     }
     map(k, address, type,
-        {{this->rows(), 1, line},
+        {{width, 1, line},
          {columns_, column, product_->schedule.sub_n},
          {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
         static_cast<int>(line * bytes));

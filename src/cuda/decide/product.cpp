@@ -86,7 +86,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
                       const Schedule& schedule) {
   if (schedule.mma) variant.promoted = 0;
   variant.a_rows = a_rows(schedule, epilogue.needs);
-  variant.whole_m = shape.m % schedule.bm == 0 && !variant.scattered && !schedule.strip_x;
+  variant.whole_m = shape.m % (schedule.bm / epilogue.needs.below) == 0 && !variant.scattered && !schedule.strip_x;
   variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0 && cut_columns(schedule) == 0;
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.lone_rows = lone_rows(schedule, epilogue.needs, columns);
@@ -169,7 +169,8 @@ Choice choose(const Site& site, Hold hold) {
   if (const int columns = site.variant.group_columns)
     e.needs.b_box = site.variant.b_mn_major ? std::min(64, site.variant.group_k) : columns;
   e.needs.stencil = site.variant.stencil, e.needs.boxes = site.variant.boxes;
-  e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form ? 0 : few_rows(site.shape.m);
+  e.needs.a_rows =
+      site.mma || site.variant.a_mn_major || site.variant.a_form || e.needs.below > 1 ? 0 : few_rows(site.shape.m);
   e.needs.promoted = !site.mma && site.variant.promoted != 0;
   if (site.variant.padded_taps && !e.needs.any_columns) return choice;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;

@@ -1,5 +1,7 @@
 #include "cuda/decide/turn.h"
 
+#include "cuda/choose/fragment_plan.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -19,26 +21,37 @@ Axes turned(Axes axes) {
   return result;
 }
 
-// The pieces of a chunk are columns side by side, which rows have no counterpart of.
-bool turns(const lower::Access& access) { return access.columns.steps.empty(); }
+constexpr int most_below = 4;  // of a chunk: as many blocks of 64 rows of a consumer
 
+// Groups behind pieces are not turned, nor what counts the elements of several.
 bool turns(const lower::Reduction& r) {
-  return std::ranges::all_of(r.pieces, [](const lower::Reduction::Piece& piece) { return piece.columns.identity(); });
+  const bool whole =
+      std::ranges::all_of(r.pieces, [](const lower::Reduction::Piece& piece) { return piece.columns.identity(); });
+  return whole || (r.group == 0 && r.axes.has(Axis::n) && r.reducer != lower::Reducer::welford);
 }
 
 bool turns(const Phase& phase) {
-  return std::ranges::all_of(phase.code, [](const Instruction& i) { return turns(i.access); }) &&
-         std::ranges::all_of(phase.stores, [](const lower::Store& store) { return turns(store.access); }) &&
-         std::ranges::all_of(phase.reductions, [](const lower::Reduction& r) { return turns(r); });
+  const bool pieces = has_pieces(phase);
+  return std::ranges::all_of(phase.reductions,
+                             [&](const lower::Reduction& r) { return turns(r) && !(pieces && r.group); }) &&
+         std::ranges::none_of(phase.code, [&](const Instruction& i) {
+           return i.access.columns.steps.size() > 1 || (i.op == Op::get && pieces && i.group);
+         });
 }
 
-void turn(lower::Access& access) { std::swap(access.columns.divide, access.divide_rows); }
+void turn(lower::Access& access) {
+  std::swap(access.columns.divide, access.divide_rows);
+  std::swap(access.columns.steps, access.row_steps);
+}
 
 void turn(Phase& phase) {
   phase.domain = turned(phase.domain);
   std::swap(phase.rows, phase.columns);
   for (lower::Store& store : phase.stores) turn(store.access);
-  for (lower::Reduction& r : phase.reductions) r.axes = turned(r.axes);
+  for (lower::Reduction& r : phase.reductions) {
+    r.axes = turned(r.axes);
+    for (lower::Reduction::Piece& piece : r.pieces) piece.columns = {};
+  }
   for (Instruction& i : phase.code) {
     i.axes = turned(i.axes), i.count_axes = turned(i.count_axes);
     std::swap(i.rows, i.columns);
@@ -62,6 +75,14 @@ std::shared_ptr<const Program> turned(const Program& program) {
   return made;
 }
 
+// The one that runs behind the main loop; null: none does.
+const Phase* product_phase(const Program& program) {
+  const auto found = std::ranges::find_if(program.phases, [](const Phase& phase) {
+    return phase.domain == (Axis::m | Axis::n) && phase.reads_accumulator();
+  });
+  return found == program.phases.end() ? nullptr : &*found;
+}
+
 // Whether the copy engine moves boxes of such lines.
 bool in_boxes(const Placed& placed, std::int64_t size, int line, int element_axis, std::int64_t length) {
   const auto& strides = placed.strides;
@@ -70,6 +91,12 @@ bool in_boxes(const Placed& placed, std::int64_t size, int line, int element_axi
 }
 
 }  // namespace
+
+bool has_pieces(const Phase& phase) {
+  const auto chunked = [](const lower::Access& access) { return !access.columns.steps.empty(); };
+  return std::ranges::any_of(phase.code, [&](const Instruction& i) { return chunked(i.access); }) ||
+         std::ranges::any_of(phase.stores, [&](const lower::Store& store) { return chunked(store.access); });
+}
 
 std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
   const auto gemm = subject.problem.loop().contraction();
@@ -85,11 +112,22 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
   if (!read(layout.a, 1, shape.m, shape.k) || !read(layout.b, 2, shape.n, shape.k)) return {};
   std::shared_ptr<const Program> program = turned(*subject.program);
   if (!program) return {};
+  const Phase* const phase = product_phase(*program);
+  if (!phase) return {};
+  const std::int64_t rows = phase->rows.at(shape.n);
+  if (chunks_rows(*phase)) {
+    // Pieces along N begin at 16 bytes, and 64 columns of B lie side by side.
+    const bool along_k = in_boxes(layout.b, element_bytes, 2, 1, shape.k),
+               whole = shape.n % accumulator_parts(*phase) == 0;
+    if (!whole || accumulator_parts(*phase) > most_below) return {};
+    if (!along_k && (accumulator_piece(*phase) % 64 != 0 || rows % 8 != 0)) return {};
+  }
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const lower::Buffer& buffer = program->buffers[i];
-    const bool tile = buffer.axes.contains(Axis::m | Axis::n) && buffer.rows == Extent{} && buffer.columns == Extent{};
+    const bool tile = buffer.axes.contains(Axis::m | Axis::n) && buffer.rows.exact && buffer.columns == Extent{} &&
+                      buffer.rows.at(shape.n) % rows == 0;
     const std::int64_t size = size_of(buffer.dtype);
-    if (tile && (size > 4 || !in_boxes(layout.buffers[i], size, 1, 2, shape.n))) return {};
+    if (tile && (size > 4 || !in_boxes(layout.buffers[i], size, 1, 2, rows))) return {};
   }
   Turned made{subject, layout};
   made.subject.program = std::move(program);

@@ -15,8 +15,11 @@ struct Turned {
   Layout layout;
 };
 
-// None: the epilogue has chunks, or Hopper's copy engine cannot move A, B and tiles so.
+// None: the epilogue has groups behind chunks, or Hopper's copy engine cannot move A, B and tiles so.
 [[nodiscard]] std::optional<Turned> turned(const Subject& subject, const Layout& layout);
+
+// Whether a phase takes or stores pieces of a chunk.
+[[nodiscard]] bool has_pieces(const lower::Phase& phase);
 
 // A decision on that as one on the product that is asked for.
 void turn_back(Decision& decision);

@@ -475,7 +475,10 @@ template <typename T> DEVICE u32 pack_e5m2(T a, T b) { return f32x2_to_e5m2(to_f
 template <typename T> DEVICE u32 pack_s8(T a, T b) { return u32(to_s8(a) & 255) | u32(to_s8(b) & 255) << 8; }
 template <typename T> DEVICE u32 pack_u8(T a, T b) { return u32(to_u8(a)) | u32(to_u8(b)) << 8; }
 template <typename T> DEVICE u32 pack_bool(T a, T b) { return u32(to_boolean(a)) | u32(to_boolean(b)) << 8; }
-// Four neighbours in one store; `at` is a multiple of four, and the base aligned to as many.
+// Two or four neighbours in one store; `at` is a multiple of as many, and the base aligned to them.
+template <typename T> DEVICE void store_bf16(i64 base, i64 at, T a, T b) { ((u32*)base)[at / 2] = pack_bf16(a, b); }
+template <typename T> DEVICE void store_f16(i64 base, i64 at, T a, T b) { ((u32*)base)[at / 2] = pack_f16(a, b); }
+template <typename T> DEVICE void store_f32(i64 base, i64 at, T a, T b) { ((u64*)base)[at / 2] = __float_as_uint(to_f32(a)) | u64(__float_as_uint(to_f32(b))) << 32; }
 template <typename T> DEVICE void store_bf16(i64 base, i64 at, T a, T b, T c, T d) { ((u64*)base)[at / 4] = pack_bf16(a, b) | u64(pack_bf16(c, d)) << 32; }
 template <typename T> DEVICE void store_f16(i64 base, i64 at, T a, T b, T c, T d) { ((u64*)base)[at / 4] = pack_f16(a, b) | u64(pack_f16(c, d)) << 32; }
 template <typename T> DEVICE void store_f32(i64 base, i64 at, T a, T b, T c, T d) {

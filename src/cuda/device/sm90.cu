@@ -108,7 +108,7 @@ template <int run> DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 st
   return (u64(run == 128 ? 1 : run == 64 ? 2 : run == 32 ? 3 : 0) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 
-constexpr int COLUMNS = WG_COLUMNS - CUT;  // a consumer's own
+constexpr int COLUMNS = WG_COLUMNS / BELOW - CUT;  // a consumer's own
 
 // The batch in a tile's map, and `col` there. Where columns behind each tap's channels are none of the tile's, a tap stands for a
 // batch, and a column is its channel.

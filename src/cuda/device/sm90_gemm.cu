@@ -1,20 +1,26 @@
 R"cuda(
 // The kernel around its main loop (sm90_loop.cu): how parts of a tile are joined, what leads to the epilogue, and who does what.
+// A thread's accumulators of 64 rows: of one piece of a chunk behind those of another.
+constexpr int PIECE_COLUMNS = WG_COLUMNS / BELOW;
+typedef ACC Piece[PIECE_COLUMNS / 2];
+DEVICE Piece& piece_of(ACC (&acc)[WG_COLUMNS / 2], int x) { return ((Piece*)acc)[x]; }
 #if BY_CLUSTER || BY_MEMORY
 // Accumulators move four at a time, each thread's to the one that holds the same ones, and only those of rows that exist.
-constexpr int FOURS = MI * COLUMNS / 8, WARPS = PINGPONG ? 4 : 8;
+constexpr int FOURS = MI * BELOW * COLUMNS / 8, WARPS = PINGPONG ? 4 : 8;
 struct alignas(16) Four { ACC acc[4]; };
+DEVICE constexpr int first_of(int x) { return x / (COLUMNS / 8) % BELOW * (PIECE_COLUMNS / 2) + x % (COLUMNS / 8) * 4; }
+DEVICE constexpr int atom_of(int x) { return x / (COLUMNS / 8) / BELOW; }
 DEVICE Four four_of(const ACC (&acc)[MI][WG_COLUMNS / 2], int x) {
   Four four;
   #pragma unroll
-  for (int e = 0; e < 4; ++e) four.acc[e] = acc[x / (COLUMNS / 8)][x % (COLUMNS / 8) * 4 + e];
+  for (int e = 0; e < 4; ++e) four.acc[e] = acc[atom_of(x)][first_of(x) + e];
   return four;
 }
 DEVICE void add_four(ACC (&acc)[MI][WG_COLUMNS / 2], int x, const Four& four) {
   #pragma unroll
-  for (int e = 0; e < 4; ++e) acc[x / (COLUMNS / 8)][x % (COLUMNS / 8) * 4 + e] += four.acc[e];
+  for (int e = 0; e < 4; ++e) acc[atom_of(x)][first_of(x) + e] += four.acc[e];
 }
-DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (COLUMNS / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
+DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + atom_of(x) * 64 + warp * 16 < tile_rows(p, tile.batch); }
 #endif
 
 #if BY_MEMORY
@@ -72,7 +78,7 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
   if (tile.thread == 0) come[0] = come[1] = 0;  // for the next launch
   #pragma unroll
   for (int x = 0; x < FOURS * 4; ++x)
-    if (has_rows(p, tile, x / 4, tile.warp)) acc[x / (COLUMNS / 2)][x % (COLUMNS / 2)] = to[x / 4 * 128 + tile.thread].acc[x % 4];
+    if (has_rows(p, tile, x / 4, tile.warp)) acc[atom_of(x / 4)][first_of(x / 4) + x % 4] = to[x / 4 * 128 + tile.thread].acc[x % 4];
   return true;
 }
 #else
@@ -117,7 +123,7 @@ DEVICE u32 share_of(const Tile& t) { return (t.wg * !PINGPONG * 4 + t.warp) * SH
 DEVICE u32 bytes_of(const Params& p, const Tile& t) {
   u32 bytes = 0;
   #pragma unroll
-  for (int i = 0; i < MI; ++i) bytes += has_rows(p, t, i * (COLUMNS / 8), t.warp) ? SHARE / MI : 0;
+  for (int i = 0; i < MI; ++i) bytes += has_rows(p, t, i * BELOW * (COLUMNS / 8), t.warp) ? SHARE / MI : 0;
   return bytes;
 }
 DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][WG_COLUMNS / 2]) {
@@ -310,7 +316,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       #pragma unroll
       for (int i = 0; i < MI; ++i)
         #pragma unroll
-        for (int j = COLUMNS / 2; j < WG_COLUMNS / 2; ++j) acc[i][j] = 0;
+        for (int x = 0; x < BELOW; ++x)
+          #pragma unroll
+          for (int j = COLUMNS / 2; j < PIECE_COLUMNS / 2; ++j) piece_of(acc[i], x)[j] = 0;
 #if HELD
       // Else what the last tile left would be wanted until here, beside what was kept of it.
       #pragma unroll
@@ -361,14 +369,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
           // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
           // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
           const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
-          const u64 a = matrix_descriptor<A_RUN>(a_at + wg * ROWS_APART * A_RUN, A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
+          const u64 a = matrix_descriptor<A_RUN>(a_at + wg * ROWS_APART * BELOW * A_RUN, A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
                     b = matrix_descriptor<128>(b_at + wg * (BN - COLUMNS) * 128, B_MN_MAJOR ? BK * 128 : 0, 1024);
           wgmma_fence();
           #pragma unroll
           for (int k = 0; k < 4; ++k) {  // 32 bytes of K each
             #pragma unroll
             for (int i = 0; i < MI; ++i)
-              wgmma(part[i], a + (i * 64 * A_RUN + (A_MN_MAJOR ? k * 2048 : k * 32 / A_RUN * BM * A_RUN + k * 32 % A_RUN)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
+              #pragma unroll
+              for (int x = 0; x < BELOW; ++x)
+                wgmma(piece_of(part[i], x), a + ((i * BELOW + x) * 64 * A_RUN + (A_MN_MAJOR ? k * 2048 : k * 32 / A_RUN * BM * A_RUN + k * 32 % A_RUN)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
           }
           wgmma_commit();
           wgmma_wait<1>();

@@ -6,7 +6,8 @@ R"cuda(
 //
 // Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
 // emitted. The epilogue's columns are the output's: behind a chunk in PARTS pieces each comes from as many
-// accumulator columns, TILE_N apart: a tile has columns of one piece of B, then those of the next.
+// accumulator columns, TILE_N apart: a tile has columns of one piece of B, then those of the next. Of a turned product it has rows of
+// BELOW pieces of A, 64 of each in turn, and BM are the output's; a thread has their accumulators as if they were columns.
 
 // One stage: 128 bytes of K for each row (of windows of B 256). Where A has few rows, what the products read behind them is whatever
 // lies there: it becomes rows that do not exist.
@@ -23,9 +24,9 @@ constexpr int SMEM_D = SMEM_EXCHANGE + 2 * EXCHANGE_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
-constexpr int TILE_N = BN / PARTS;                              // columns of a tile's output
+constexpr int TILE_N = BN * BELOW / PARTS;                      // columns of a tile's output
 // How far apart the consumers of a tile begin.
-constexpr int ROWS_APART = BM - WG_ROWS, COLUMNS_APART = (BN - COLUMNS) / PARTS;
+constexpr int ROWS_APART = BM - WG_ROWS, COLUMNS_APART = (BN - COLUMNS) * BELOW / PARTS;
 constexpr int TILES_TOGETHER = CLUSTER_M * CLUSTER_N;  // of a cluster, beside each other
 
 // Two warps load every second stage each, where a second one is free and what they load is not windows, which are walked. For one
@@ -138,6 +139,11 @@ struct Loop {
       bytes = A_BYTES;
 #elif SHIFTED_A
       bytes = min(SHIFTED_A, rows) * BOX_ROWS_A * WINDOW;
+#elif BELOW > 1
+      bytes = 0;
+      #pragma unroll
+      for (int i = 0; i < BM; i += A_BOX)
+        if (i < rows) bytes += BELOW * 128 * (!A_MN_MAJOR && i + A_BOX > rows ? p.edge_a : A_BOX);
 #else
       if (TILES_TOGETHER > 1) rows = max(rows, 0);  // of a tile that does not exist
       bytes = A_MN_MAJOR ? min(BM, (rows + 63) / 64 * 64) * 128 : 0;
@@ -150,7 +156,7 @@ struct Loop {
 #else
       #pragma unroll
       for (int j = 0; j < TILE_N; j += RUN)
-        if (j < columns) bytes += PARTS * 128 * (has_edge(j) ? p.edge_b : RUN);
+        if (j < columns) bytes += PARTS / BELOW * 128 * (has_edge(j) ? p.edge_b : RUN);
 #endif
     }
     METHOD void load(const Params& p, u32 a, u32 b, u32 bar) {
@@ -174,6 +180,22 @@ struct Loop {
       #pragma unroll
       for (int r = 0; r < SHIFTED_A; ++r)
         if (r < rows) tma_load(a + r * BOX_BYTES_A, p.map[r ? EDGE_B + SHIFTED - 1 + r : 0], bar, k, 0, w.batch * p.a_batch);
+#elif BELOW > 1
+      #pragma unroll
+      for (int i = 0; i < BM; i += A_BOX)
+        #pragma unroll
+        for (int piece = 0; piece < BELOW; ++piece) {
+          if (i >= rows) continue;
+          const u32 to = a + ((i / 64 * BELOW + piece) * 64 + i % 64) * 128;
+          const int m = w.m * BM + i, first = ROW_PIECE ? m / (ROW_PIECE + !ROW_PIECE) * BELOW * ROW_PIECE + m % (ROW_PIECE + !ROW_PIECE) : m;
+          const TensorMap& map = p.map[!A_MN_MAJOR && i + A_BOX > rows ? EDGE_A : 0];
+#if ROW_PIECE % 64 && A_BOX % ROW_PIECE == 0  // pieces from group to group, which lie a group apart
+          tma_load(to, map, bar, k, 0, piece, m / ROW_PIECE, w.batch * p.a_batch);
+#else
+          const int row = first + piece * (ROW_PIECE ? ROW_PIECE : p.m);
+          tma_load(to, map, bar, A_MN_MAJOR ? row : k, A_MN_MAJOR ? k : row, w.batch * p.a_batch);
+#endif
+        }
 #elif A_MN_MAJOR
       #pragma unroll
       for (int i = 0; i < BM / 64; ++i)

@@ -12,12 +12,9 @@ using lower::ValueId;
 
 namespace {
 
-std::string row_of(const lower::Access& access, const Place& place) {
-  return access.divide_rows > 1 ? place.i + " / " + str(access.divide_rows) : place.i;
-}
-
 std::string memory_row_of(const lower::Access& access, const Place& place) {
-  return access.divide_rows > 1 || place.memory.empty() ? row_of(access, place) : place.memory;
+  const bool own = access.divide_rows == 1 && access.row_steps.empty() && !place.memory.empty();
+  return own ? place.memory : row_expression(access, place.i);
 }
 
 // Instruction i, if it is a quotient by a constant, of x; or the tanh of one.
@@ -161,7 +158,7 @@ std::string count_expression(const Instruction& count, const Place& place, const
   if (count.count_axes.has(Axis::b)) times("i64(" + batch + ")");
   const bool by_columns = count.count_axes.has(Axis::n);
   if (count.count_axes.has(Axis::m)) {
-    times(by_columns ? extent(count.rows, m) : part(extent(count.rows, m), row_of(count.access, place)));
+    times(by_columns ? extent(count.rows, m) : part(extent(count.rows, m), row_expression(count.access, place.i)));
   }
   if (by_columns) times(part(extent(count.columns, n), column_expression(count.access.columns, place.j, place.width)));
   return converted(product.empty() ? "i64(1)" : "(" + product + ")", DType::i64, count.type);

@@ -44,7 +44,7 @@ struct Resolve {
 
 // Whether an access means the phase's own row and column.
 [[nodiscard]] inline bool plain(const lower::Access& access) {
-  return access.columns.identity() && access.divide_rows == 1;
+  return access.columns.identity() && access.divide_rows == 1 && access.row_steps.empty();
 }
 // A buffer's elements in device code: 4 parameter words from `word`: address, strides (in elements) of b, m, n.
 [[nodiscard]] std::string address_arguments(int word, const std::string& b, const std::string& row,

@@ -367,7 +367,8 @@ $statements    }
 
 std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {
   if (i.op == Op::get)
-    return count_expression(i, place, "batches(p)", "tile_rows(p, " + place.b + ")",
+    return count_expression(i, place, "batches(p)",
+                            "tile_rows(p, " + place.b + ")" + (host().needs.below > 1 ? " * BELOW" : ""),
                             "p.word[" + str(plan.epilogue.columns_word) + "]");
   const BufferId b = i.access.buffer;
   return converted(load_expression(program, i.access, host().word(b), place, places[b].unit), compute_type(dtype(b)),

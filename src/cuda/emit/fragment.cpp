@@ -171,13 +171,14 @@ static const char* const fragment_places = R"(    int columns[4], columns_in[4],
 std::string FragmentWriter::drawn(ValueId id, bool words) const {
   const Instruction& i = phase_.code[id];
   const auto column = [&](const char* of) { return column_expression(i.access.columns, of, "tile_columns(p)"); };
-  return fill("    $type u$id[8];\n    random_$what<$turned>(u$id, $key, $batch, rows[0], $first, $third);\n",
+  return fill("    $type u$id[8];\n    random_$what<$turned>(u$id, $key, $batch, $row, $first, $third);\n",
               {{"type", words ? "u32" : "float"},
                {"turned", i.turned ? "true" : "false"},
                {"id", str(id)},
                {"what", words ? "words" : "fragment"},
                {"key", random_key(i)},
                {"batch", i.batched ? "t.batch" : "0"},
+               {"row", row_expression(i.access, "rows[0]")},
                {"first", column("columns[0]")},
                {"third", column("columns[2]")}});
 }
@@ -240,7 +241,7 @@ std::string FragmentWriter::fragment() {
       Level::element, each,
       {"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "tile_columns(p)", "memory_rows[e / 2 % 2]"});
   resolve.leaf = [this, memory = resolve.leaf](const Instruction& i) {
-    const auto& steps = i.access.columns.steps;
+    const auto& steps = i.access.row_steps.empty() ? i.access.columns.steps : i.access.row_steps;
     if (i.op == Op::acc) {
       return converted("acc[" + str(steps.empty() ? 0 : steps[0].piece) + "][e]", c_.program.accumulator, i.type);
     }
@@ -264,10 +265,13 @@ std::string FragmentWriter::fragment() {
     const BufferId b = even->access.buffer;
     const std::string x = array_of(phase_, even->value, "even" + str(even->value), resolve, "    ", code),
                       y = array_of(phase_, odd->value, "odd" + str(odd->value), resolve, "    ", code);
-    code += fill("    #pragma unroll\n    for (int e = 0; e < 8; e += 2) if ($in) $store\n",
-                 {{"in", in_both},
+    const bool rows = !even->access.row_steps.empty();
+    const char* const values = rows ? "$x[e], $y[e]" : "$x[e], $y[e], $x[e + 1], $y[e + 1]";
+    code += fill("    #pragma unroll\n    for (int e = 0; e < 8; e += $step) if ($in) $store\n",
+                 {{"step", rows ? "1" : "2"},
+                  {"in", in_both},
                   {"store", store_statement(c_.program, even->access, e_.word(b), each,
-                                            fill("$x[e], $y[e], $x[e + 1], $y[e + 1]", {{"x", x}, {"y", y}}), true)}});
+                                            fill(values, {{"x", x}, {"y", y}}), !rows)}});
   }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce(r);
   for (std::size_t k = 0; k < code_.staged.size(); ++k) code += stage(k, resolve);
@@ -344,13 +348,14 @@ std::string FragmentWriter::load_issue() {
     guarded = guarded || from.guard >= 0;
     expect += "    " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
     load += fill(
-        "    ${condition}subtile_load<$size>(p.map[$map], slot + $at, bar, row, $column, p.word[$stride] ? "
+        "    ${condition}subtile_load<$size>(p.map[$map], slot + $at, bar, $row, $column, p.word[$stride] ? "
         "batch : 0, p);\n",
         {{"condition", condition},
          {"size", size},
          {"map", str(2 + code_.first_load + k)},
          {"at", at},
-         {"column", map_column(from.columns)},
+         {"row", map_place({from.row_steps}, "row")},
+         {"column", map_place(from.columns, "col")},
          {"stride", str(e_.word(from.buffer) + 1)}});
   }
   if (load.empty()) return {};
@@ -370,11 +375,12 @@ std::string FragmentWriter::store_issue() {
     const FragmentCode::Staged& staged = code_.staged[k];
     if (!staged.by_map) continue;
     const Access& access = staged.store->access;
-    code += fill("    subtile_store<$size>(p.map[$map], d + $offset * SUB_N, row, $column, batch, p);\n",
+    code += fill("    subtile_store<$size>(p.map[$map], d + $offset * SUB_N, $row, $column, batch, p);\n",
                  {{"size", str(bytes(access.buffer))},
                   {"map", str(map_of(k))},
                   {"offset", str(64 * staged.offset)},
-                  {"column", map_column(access.columns)}});
+                  {"row", map_place({access.row_steps}, "row")},
+                  {"column", map_place(access.columns, "col")}});
   }
   return "  DEVICE_STATIC void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n" + code + "  }\n";
 }

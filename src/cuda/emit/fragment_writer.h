@@ -38,9 +38,9 @@ class FragmentWriter {
     }
     return v;
   }
-  // The column of a map's tensor where a subtile at `col` begins. A half of all columns has a map of its own.
-  static std::string map_column(const lower::ColumnMap& map) {
-    return map.steps.empty() || map.steps[0].group == 0 ? "col" : column_expression(map, "col", "0");
+  // The column (or row) of a map's tensor where a subtile at `from` begins. A half of all has a map of its own.
+  static std::string map_place(const lower::ColumnMap& map, const char* from) {
+    return map.steps.empty() || map.steps[0].group == 0 ? from : column_expression(map, from, "0");
   }
   std::string uniforms();
   std::string row_values();

@@ -168,7 +168,8 @@ void Definitions::define_schedule() {
     define("IN_SHARES", s.in_shares);
     const int a_rows = variant.a_rows ? variant.a_rows : s.bm;
     define("A_ROWS", a_rows);
-    define("A_BOX", a_rows / s.cluster_n);
+    define("A_BOX", epilogue.needs.below > 1 ? a_run(s, epilogue.needs) : a_rows / s.cluster_n);
+    define("ROW_PIECE", epilogue.needs.row_piece);
     const int together = cluster_blocks(s);
     define("CLUSTER_BLOCKS", together);
     define("CLUSTER", together > 1 ? "__cluster_dims__(" + std::to_string(together) + ")" : "");
@@ -182,10 +183,13 @@ void Definitions::define_schedule() {
   define("AGAIN", s.again);
   define("CLUSTER_M", s.cluster_m);
   define("CLUSTER_N", s.cluster_n);
-  define("BM", s.bm);
+  // Rows of the output: accumulators of pieces below each other are a thread's as if they were beside each other.
+  const int below = epilogue.needs.below;
+  define("BM", s.bm / below);
   define("BN", s.bn);
-  define("WG_ROWS", consumer_rows(s));
-  define("WG_COLUMNS", s.strips ? s.sub_n : consumer_columns(s) + cut_columns(s));
+  define("BELOW", below);
+  define("WG_ROWS", consumer_rows(s) / below);
+  define("WG_COLUMNS", s.strips ? s.sub_n : below * (consumer_columns(s) + cut_columns(s)));
   if (!s.mma) define("CUT", cut_columns(s));
   define("STAGES", s.stages);
   define("SUB_N", s.sub_n);
@@ -212,7 +216,7 @@ void Definitions::define_epilogue() {
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);
   if (!s.mma) define("PROMOTED", variant.promoted);
-  define("PARTS", epilogue.needs.parts);
+  define("PARTS", pieces(epilogue.needs));
   define("PIECE", epilogue.needs.piece);
   define("PIECES_APART", !s.mma);
   if (!s.mma) define("RUN", b_run(s, epilogue.needs));

@@ -205,6 +205,10 @@ std::string column_expression(const lower::ColumnMap& map, const std::string& j,
   return map.divide > 1 ? fill("($column / $divide)", {{"column", column}, {"divide", str(map.divide)}}) : column;
 }
 
+std::string row_expression(const lower::Access& access, const std::string& i) {
+  return column_expression({access.row_steps, access.divide_rows}, i, "tile_rows(p, 0)");
+}
+
 namespace {
 
 std::vector<TypeState> states_of(std::span<const DType> types) {
@@ -417,9 +421,7 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
   // Along an axis that it lacks, a value's coordinate is 0.
   const std::string b = i.batched ? p.b : "0";
   const std::string column = i.axes.has(Axis::n) ? column_expression(i.access.columns, p.j, p.width) : "0";
-  const std::string row = !i.axes.has(Axis::m)       ? "0"
-                          : i.access.divide_rows > 1 ? "(" + p.i + " / " + str(i.access.divide_rows) + ")"
-                                                     : p.i;
+  const std::string row = i.axes.has(Axis::m) ? row_expression(i.access, p.i) : "0";
   const auto random = [&] {
     if (!p.random.empty()) return p.random;
     return fill(

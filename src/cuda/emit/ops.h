@@ -46,6 +46,8 @@ enum class Small : std::uint8_t { exact, about };
 struct Place {
   std::string b, i, j, width, memory{}, random{};
 };
+// The row of an access at a place. Pieces of rows are tile_rows() apart: only a product's kernel has any.
+[[nodiscard]] std::string row_expression(const lower::Access& access, const std::string& i);
 
 // Device functions made for function calls and combiners on the way; their text goes before the code that calls them.
 class Functions {
