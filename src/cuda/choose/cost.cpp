@@ -38,6 +38,11 @@ double shifted_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   return s.bn * (6 + 1.7 * sixteens) + 100 + 50 * sixteens + (needs.shifted_a ? 250 : 0);
 }
 
+// Rows of A that a stage loads: those of the tile that exist.
+double rows_loaded(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
+  return static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), needs.below * round_up(e.m, 8)));
+}
+
 // Clocks of one stage in a multiprocessor: its products, 2048 of bf16 a clock, of which smaller tiles and cooperative
 // ones reach less (decisions 0038, 0233), or its lines of 128 bytes, one in two clocks, and in twice that where they
 // begin between two sectors (decisions 0092, 0099). Narrow products read shared memory oftener than it allows.
@@ -51,7 +56,7 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   const double repeated = s.bm < 192 ? 1 : s.bn < 128 ? 1.04 : 1.02;
   const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.025)) * repeated;
-  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), needs.below * round_up(e.m, 8)));
+  const double rows = rows_loaded(s, needs, e);
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
   // With few stages the longer (decision 0286).
@@ -62,20 +67,20 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   return waiting * std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 
-// Whether constants follow draws of products (decision 0300): what reads windows, and sums that go to a second
-// accumulator, were not measured anew.
-bool is_drawn(const EpilogueNeeds& needs) { return !needs.windows && !needs.counts_pixels && !needs.promoted; }
+// Whether constants are fitted to times of random products (decision 0300): what reads windows, and sums that go to a
+// second accumulator, were not measured anew.
+bool is_fitted(const EpilogueNeeds& needs) { return !needs.windows && !needs.counts_pixels && !needs.promoted; }
 
 // Clocks of a tile's epilogue: to begin and to end it, of each element, of a byte and an instruction of one, to leave
 // statistics of the output's columns, and until a subtile of operands has come (decisions 0273, 0300).
 struct EpilogueCosts {
   double start, element, byte, operation, columns, subtile;
 };
-constexpr EpilogueCosts drawn_epilogues{1200, 0.1, 0.06, 0.014, 1250, 1900},
+constexpr EpilogueCosts fitted_epilogues{1200, 0.1, 0.06, 0.014, 1250, 1900},
     other_epilogues{400, 0.225, 0.0225, 0.0162, 0, 1900}, epilogues_of_windows{400, 0.225, 0.0225, 0.0162, 0, 2400};
 
 const EpilogueCosts& epilogue_costs(const EpilogueNeeds& needs) {
-  return needs.windows ? epilogues_of_windows : is_drawn(needs) ? drawn_epilogues : other_epilogues;
+  return needs.windows ? epilogues_of_windows : is_fitted(needs) ? fitted_epilogues : other_epilogues;
 }
 
 // A large accumulator leaves few registers, so few elements are computed side by side (decision 0038). Tile operands
@@ -91,7 +96,7 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const double computed = double(s.bm) * s.bn / pieces(needs) * element;
   const int subtiles = rows / needs.below * (columns / needs.parts / s.sub_n);
   const double loaded = needs.aux_bytes_column && s.aux_stages ? costs.subtile * subtiles / s.aux_stages : 0;
-  const double again = needs.holds && is_drawn(needs) ? 0.5 * std::min(computed, loaded) : 0;
+  const double again = needs.holds && is_fitted(needs) ? 0.5 * std::min(computed, loaded) : 0;
   const bool of_columns = needs.columns || (needs.turned && needs.row_states);
   return costs.start + (of_columns ? costs.columns : 0) + std::max(computed, loaded) + again;
 }
@@ -100,7 +105,7 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
 // longer for means and variances, which are three words and are joined by divisions (decision 0300).
 double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
   if (!needs.holds || tiles.beside == 1) return 0;
-  const double met = !is_drawn(needs) ? 1700 : needs.row_states > 8 ? 2400 : 1400;
+  const double met = !is_fitted(needs) ? 1700 : needs.row_states > 8 ? 2400 : 1400;
   return met + 30 * double(tiles.beside);
 }
 
@@ -112,14 +117,14 @@ double left_by_part(const Schedule& s, const EpilogueNeeds& needs, const Extents
 // What it takes that all blocks meet behind their last tiles, and fold partial results (decision 0190). What tiles left
 // of a row lies a row of tiles apart: a lane reads a sector for each word of it, or four lanes that have rows beside
 // each other (decision 0300).
-double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles,
+               int multiprocessors) {
   constexpr double met = 3500, alone = 0.35, together = 0.1;  // clocks; clocks a byte
   if (!needs.meets || needs.holds || lone_columns(s, needs, e.m)) return 0;
-  const std::int64_t beside = tiles_of(s, needs, e.batch, e.m, e.columns).beside;
-  const agreed::GemmSizes sizes{.m = static_cast<int>(e.m), .tiles_n = static_cast<int>(beside)};
+  const agreed::GemmSizes sizes{.m = static_cast<int>(e.m), .tiles_n = static_cast<int>(tiles.beside)};
   const std::int64_t rows = agreed::rows_folded(sizes);
   const std::int64_t in_turn = ceil_div(ceil_div(e.m, rows) * e.batch, multiprocessors) * std::min(e.m, rows);
-  return met + (rows == 8 ? alone : together) * double(in_turn * beside * needs.row_states);
+  return met + (rows == 8 ? alone : together) * double(in_turn * tiles.beside * needs.row_states);
 }
 
 // Clocks until parts in memory have met, and how much longer they take than their products (decisions 0273, 0300; of
@@ -127,11 +132,11 @@ double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, 
 struct PartCosts {
   double met, met_at_end, few_waves, more_waves;
 };
-constexpr PartCosts drawn_parts{3700, 4200, 1.01, 1.03}, other_parts{4700, 5000, 1.01, 1.03},
+constexpr PartCosts fitted_parts{3700, 4200, 1.01, 1.03}, other_parts{4700, 5000, 1.01, 1.03},
     parts_of_windows{5500, 8300, 1.02, 1.05};
 
 const PartCosts& part_costs(const EpilogueNeeds& needs) {
-  return needs.windows ? parts_of_windows : is_drawn(needs) ? drawn_parts : other_parts;
+  return needs.windows ? parts_of_windows : is_fitted(needs) ? fitted_parts : other_parts;
 }
 
 // What it takes that parts of a tile meet (decisions 0021, 0091, 0115, 0273). A part by a cluster is sent, of rows that
@@ -184,7 +189,7 @@ double one_after_another(const Schedule& s, double units, double loop, double be
 // What of that nobody waits for: where what comes behind is longer than the main loop, the last tile of one consumer
 // begins while the other's before it is not done (decision 0300).
 double beside_the_last(const Schedule& s, const EpilogueNeeds& needs, double units, double loop, double behind) {
-  if (!s.ping_pong || !is_drawn(needs) || behind <= loop) return 0;
+  if (!s.ping_pong || !is_fitted(needs) || behind <= loop) return 0;
   return (behind - loop) * (std::fmod(units, 2) == 0 ? 1 : 0.5);
 }
 
@@ -204,7 +209,7 @@ double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
                 double busy) {
   constexpr double of_products = 0.35, of_lines = 0.13, limited = 50e3;  // clocks
   if (needs.windows || needs.counts_pixels) return busy;
-  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), needs.below * round_up(e.m, 8)));
+  const double rows = rows_loaded(s, needs, e);
   const double products = tiles * s.bm * s.bn / 32,
                lines = tiles * 2 * (rows / s.cluster_n + double(s.bn) / s.cluster_m);
   const double limit = std::min(1.0, products / limited) * std::min(1.0, loops / busy);
@@ -255,7 +260,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
   const double together = cluster_tiles(s) > 1 ? 1000 : 0;  // a cluster's blocks begin and end together
-  return start + together + folding(s, needs, e, multiprocessors) + slower * (main + epilogue) * in_parts +
+  return start + together + folding(s, needs, e, tiles, multiprocessors) + slower * (main + epilogue) * in_parts +
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 

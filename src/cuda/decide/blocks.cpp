@@ -245,8 +245,7 @@ void Decider::emit_product() {
   for (std::size_t b = 0; b < e.word_of.size(); ++b) {
     if (e.word_of[b] >= 0) describe(k, words + e.word_of[b], memory[b]);
   }
-  const bool meet =
-      e.across_tiles() && !lone_columns(s, e.needs, shape_.m / below_) && !lone_rows(s, e.needs, columns_);
+  const bool meet = meets();
   for (std::size_t r = 0; meet && r < e.partials.size(); ++r) {
     if (e.partials[r].word >= 0) k.addresses.push_back({words + e.partials[r].word, partials_[r]});
   }

@@ -119,6 +119,7 @@ class Decider {
   [[nodiscard]] std::array<std::int64_t, 3> plain_grid() const;
   void decide_parts();
   [[nodiscard]] agreed::GemmSizes sizes() const;
+  [[nodiscard]] bool meets() const;  // whether tiles leave partial results for others
   void take_partials();
   [[nodiscard]] ErrorModel error() const;
 

@@ -495,6 +495,12 @@ agreed::GemmSizes Decider::sizes() const {
   return g;
 }
 
+bool Decider::meets() const {
+  const Schedule& s = product_->schedule;
+  const FusedEpilogue& e = product_->epilogue;
+  return e.across_tiles() && !lone_columns(s, e.needs, shape_.m / below_) && !lone_rows(s, e.needs, columns_);
+}
+
 void Decider::take_partials() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
@@ -513,8 +519,7 @@ void Decider::take_partials() {
     const std::int64_t moved = bytes / s.split * (s.in_shares ? s.split + 1 : s.split - 1);
     beside("parts of tiles", moved, moved);
   }
-  const bool meet =
-      e.across_tiles() && !lone_columns(s, e.needs, shape_.m / below_) && !lone_rows(s, e.needs, columns_);
+  const bool meet = meets();
   if (meet) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0 || !meet) {
