@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -18,19 +19,43 @@ constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160}
                           {false, 128, 256}, {false, 256, 128}, {false, 128, 192}, {false, 128, 128},
                           {true, 128, 96},   {true, 128, 64},   {true, 64, 224},   {true, 64, 192},
                           {true, 64, 160},   {true, 64, 128},   {true, 64, 96},    {true, 64, 64}};
-constexpr Tile narrow_tile = {true, 64, 32};    // not measured of convolutions (decision 0209)
-constexpr Tile narrow_below = {true, 128, 32};  // the same of two pieces below each other
-constexpr Tile tall_tile = {false, 256, 64};    // of windows, which are many by few filters (decision 0260)
-// Not measured of products of one byte an operand (decision 0227).
+constexpr Tile tiles_narrow[] = {{true, 64, 32}};
+constexpr Tile tiles_below[] = {{true, 128, 32}};
+constexpr Tile tiles_tall[] = {{false, 256, 64}};
 constexpr Tile tiles_between[] = {
     {true, 192, 128}, {true, 192, 96}, {true, 192, 64}, {false, 128, 160}, {false, 128, 224}};
-// Of a turned product, whose columns are few and of any number (decision 0266).
 constexpr Tile tiles_turned[] = {{true, 128, 112},  {true, 128, 144},  {true, 128, 176},  {true, 192, 112},
                                  {false, 128, 144}, {false, 128, 176}, {false, 128, 208}, {false, 128, 240}};
-// Of few rows by a B that is read as it lies (decision 0284).
-constexpr Tile tiles_shifted[] = {{true, 64, 64}, {true, 64, 128}};
-// Of single elements (decision 0286): few rows are lost by higher tiles, and by turned ones of any width.
 constexpr Tile tiles_of_elements[] = {{false, 256, 160}, {false, 256, 192}, {false, 192, 192, true}};
+// Few rows by a B that is read as it lies (decision 0284).
+constexpr Tile tiles_shifted[] = {{true, 64, 64}, {true, 64, 128}};
+constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
+                              {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
+
+bool of_two_bytes(const EpilogueNeeds& n) { return n.element_bytes == 2; }
+bool plain_of_elements(const EpilogueNeeds& n) { return of_elements(n) && !n.windows && of_two_bytes(n); }
+
+// Tiles of Hopper's kernel that are thought of together, and the products for which they are. A weight gradient has the
+// first alone.
+struct Family {
+  std::span<const Tile> tiles;
+  bool (*fits)(const EpilogueNeeds&);
+};
+constexpr Family families[] = {{tiles, [](const EpilogueNeeds&) { return true; }},
+                               // Not measured of convolutions (decision 0209).
+                               {tiles_narrow, [](const EpilogueNeeds& n) { return !n.windows; }},
+                               // Windows are many, by few filters (decision 0260).
+                               {tiles_tall, [](const EpilogueNeeds& n) { return n.windows && of_two_bytes(n); }},
+                               // Not measured of products of one byte an operand (decision 0227).
+                               {tiles_between, of_two_bytes},
+                               // Columns of a turned product are few and of any number (decision 0266).
+                               {tiles_turned, [](const EpilogueNeeds& n) { return n.turned; }},
+                               // The narrow one, of two pieces below each other (decision 0302).
+                               {tiles_below, [](const EpilogueNeeds& n) { return n.below == 2; }},
+                               // Few rows of single elements are lost by higher tiles (decision 0286).
+                               {tiles_of_elements, plain_of_elements}};
+
+// Turned tiles of single elements have any width (decision 0286).
 struct Widths {
   Tile least;
   int most;
@@ -38,8 +63,6 @@ struct Widths {
 constexpr Widths widths_turned[] = {
     {{true, 64, 72}, 248},    {{true, 128, 72}, 184},         {{true, 192, 72}, 120},        {{false, 128, 136}, 248},
     {{false, 256, 104}, 184}, {{false, 192, 144, true}, 240}, {{false, 128, 208, true}, 288}};
-constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
-                              {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
 }  // namespace
 
@@ -118,6 +141,7 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
 
 std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma, std::int64_t columns, std::int64_t k) {
   constexpr std::int64_t least_k = 1024, least_columns = 129;  // of widths in steps of eight (decision 0286)
+  if (needs.stencil) return stencils(needs);
   std::vector<Schedule> found;
   const auto add = [&](const Tile& t) {
     Schedule s{
@@ -125,24 +149,20 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma, std::int6
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
   };
+  if (needs.shifted || mma) {
+    std::ranges::for_each(needs.shifted ? std::span<const Tile>(tiles_shifted) : mma_tiles, add);
+    return found;
+  }
+  for (const Family& family : std::span(families).first(needs.counts_pixels ? 1 : std::size(families)))
+    if (family.fits(needs)) std::ranges::for_each(family.tiles, add);
+  const bool any_width = needs.turned && plain_of_elements(needs) && !needs.counts_pixels && (k == 0 || k >= least_k) &&
+                         (columns == 0 || columns >= least_columns);
+  if (!any_width) return found;
   const auto is_there = [&](const Tile& t) {
     return std::ranges::any_of(found, [&](const Schedule& s) {
       return s.ping_pong == t.ping_pong && s.abreast == t.abreast && s.bm == t.bm && s.bn == t.bn;
     });
   };
-  if (needs.stencil) return stencils(needs);
-  if (needs.shifted) return std::for_each(std::begin(tiles_shifted), std::end(tiles_shifted), add), found;
-  if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
-  else std::for_each(std::begin(tiles), std::end(tiles), add);
-  if (mma || needs.counts_pixels) return found;
-  if (!needs.windows) add(narrow_tile);
-  else if (needs.element_bytes == 2) add(tall_tile);
-  if (needs.element_bytes == 2) std::for_each(std::begin(tiles_between), std::end(tiles_between), add);
-  if (needs.turned) std::for_each(std::begin(tiles_turned), std::end(tiles_turned), add);
-  if (needs.below == 2) add(narrow_below);
-  if (!of_elements(needs) || needs.windows || needs.element_bytes != 2) return found;
-  std::for_each(std::begin(tiles_of_elements), std::end(tiles_of_elements), add);
-  if (!needs.turned || (k && k < least_k) || (columns && columns < least_columns)) return found;
   for (const auto& [least, most] : widths_turned) {
     const int step = width_step(needs, least.abreast);
     Tile t = least;
