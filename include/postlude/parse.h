@@ -12,7 +12,7 @@ namespace postlude::inline v0 {
 struct ParseLimits {
   std::size_t bytes = std::size_t{16} << 20;
   int nodes = 1 << 17;  // of a graph, a builder's too
-  int nesting = 200;  // of brackets in one expression
+  int nesting = 200;    // of brackets in one expression
 };
 
 // Parses the epilogue `name` of the text, or its last def if `name` is empty. `file` is used in

@@ -52,7 +52,8 @@ namespace {
 
 DType dtype_of(const ProblemOptions& options) {
   if (const std::optional<DType> dtype = parse_dtype(options.in)) return *dtype;
-  throw Error(ErrorCode::usage, quoted(options.in) + " is no dtype", "--in takes f32, bf16, f16, e4m3, e5m2, s8 or u8.");
+  throw Error(ErrorCode::usage, quoted(options.in) + " is no dtype",
+              "--in takes f32, bf16, f16, e4m3, e5m2, s8 or u8.");
 }
 
 ConvOption conv_of(const ProblemOptions& options) {

@@ -11,7 +11,8 @@ namespace {
 
 int checked_rank(std::size_t rank) {
   if (rank > Tensor::max_rank) {
-    throw Error(ErrorCode::wrong_rank, "a tensor has at most " + std::to_string(Tensor::max_rank) + " axes, not " + std::to_string(rank));
+    throw Error(ErrorCode::wrong_rank,
+                "a tensor has at most " + std::to_string(Tensor::max_rank) + " axes, not " + std::to_string(rank));
   }
   return static_cast<int>(rank);
 }

@@ -175,8 +175,8 @@ class Pixels {
     origin_ = origin;
     const NodeId m = leaf(Op::m_index, Axis::m, rows);
     const int axis = op == Op::q_index ? 0 : op == Op::p_index ? 1 : 2;  // from the innermost
-    if (axis >= rank_) return binary(Op::min, m, zero());  // 0, but for every row, as the graph has it
-    NodeId outer = m;  // the axes from this one outwards, as one
+    if (axis >= rank_) return binary(Op::min, m, zero());                // 0, but for every row, as the graph has it
+    NodeId outer = m;                                                    // the axes from this one outwards, as one
     for (int i = 0; i < axis; ++i) outer = binary(Op::floordiv, outer, size(i));
     if (axis + 1 == rank_) return outer;
     return binary(Op::sub, outer, binary(Op::mul, binary(Op::floordiv, outer, size(axis)), size(axis)));

@@ -57,12 +57,11 @@ class GatheredLoop final : public MainLoop {
   [[nodiscard]] Operands operands(std::span<const Given> inputs) const override {
     const Given& index = inputs[1];
     Operands operands{inputs[0].bound(), inputs[2].bound(), {}};
-    operands.addressing.a =
-        Gathered{index.data, index.dtype, index.batch_stride, index.strides[0], inputs[0].shape[0]};
+    operands.addressing.a = Gathered{index.data, index.dtype, index.batch_stride, index.strides[0], inputs[0].shape[0]};
     return operands;
   }
-  [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b, std::int64_t,
-                                               std::int64_t row, std::int64_t column) const override {
+  [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b,
+                                               std::int64_t, std::int64_t row, std::int64_t column) const override {
     if (factor == Factor::b) return element_of(inputs, 2, b, row, column);
     const Given& index = inputs[1];
     const std::int64_t from =

@@ -280,8 +280,8 @@ class SmallProduct {
     }
   }
 
-  // What dot products ask for of A's rows. Short ones out of L2 end before a processor sees them coming, so the next are
-  // asked for, while there is enough to multiply (decision 0295).
+  // What dot products ask for of A's rows. Short ones out of L2 end before a processor sees them coming, so the next
+  // are asked for, while there is enough to multiply (decision 0295).
   [[nodiscard]] ThinRun::Asks asks_for_rows() const {
     const std::int64_t elements = product_.m * product_.k;
     if (elements > b_in_l2 && product_.k <= row_of_page && blocking_.dots > most_interleaved)

@@ -202,7 +202,7 @@ struct PhaseFrame {
   Script script;                     // of blocks of script_rows rows
   std::int64_t script_rows = 0;      // 0: they do not repeat
   Script* recording = nullptr;       // instead of being made, calls are added to it
-  Block whole{.rows = 0};             // that all of the phase is, if `script` is of its calls; else of no rows
+  Block whole{.rows = 0};            // that all of the phase is, if `script` is of its calls; else of no rows
 };
 
 class PhaseExecutor {
@@ -220,8 +220,8 @@ class PhaseExecutor {
   // Records what full blocks repeat, where there is no product and blocks have whole rows. `block`:
   // the first, which is full.
   void prepare(PhaseFrame& frame, Block block) const;
-  // Records what all of the phase is, where that is `block`, so short that it takes as long to tell what to call: the same
-  // calls at the same places each time (decision 0297).
+  // Records what all of the phase is, where that is `block`, so short that it takes as long to tell what to call: the
+  // same calls at the same places each time (decision 0297).
   void prepare_whole(PhaseFrame& frame, const Block& block) const;
 
   [[nodiscard]] std::int64_t columns() const { return columns_; }
