@@ -262,7 +262,7 @@ void Decider::emit_product() {
   if (e.across_tiles() && s.mma) {
     Kernel finish = k;
     finish.name = "postlude_finish", finish.shared = e.finish_bytes, finish.threads = 256;
-    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m / below_, agreed::rows_folded(g)) : 0) +
+    const std::int64_t blocks = (e.finishes[0] ? ceil_div(output_rows(), agreed::rows_folded(g)) : 0) +
                                 (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
     d_.kernels.push_back(std::move(finish));

@@ -91,8 +91,9 @@ class Decider {
   [[nodiscard]] const agreed::WindowRows* b_windows() const { return std::get_if<agreed::WindowRows>(&layout_.b_rows); }
   [[nodiscard]] int a_form() const { return part_ ? 2 : static_cast<int>(layout_.a_rows.index()); }
   [[nodiscard]] const Counted* b_k() const { return part_ ? &part_->b_k : layout_.b_k ? &*layout_.b_k : nullptr; }
+  [[nodiscard]] std::int64_t output_rows() const { return shape_.m / below_; }
   // Of the product, or of one of its parts.
-  [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m / below_; }  // the output's
+  [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : output_rows(); }  // the output's
   [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.packed_k ? layout_.packed_k : shape_.k; }
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
   [[nodiscard]] std::int64_t b_rows() const { return layout_.beside ? columns_ : shape_.n; }  // of B along K

@@ -130,7 +130,7 @@ Decider::Major Decider::in_groups(const Contraction& gemm, bool mn_allowed) {
 // What one schedule serves: the largest of the parts, or on Hopper all that share a launch, by the K of their mean row.
 Shape Decider::product_shape(bool mma) const {
   Shape shape = shape_;
-  shape.m = shape_.m / below_, shape.k = depth();
+  shape.m = output_rows(), shape.k = depth();
   if (const auto* w = windows(); w && variant_.b_taps && !mma)  // each has whole blocks of K
     shape.k = w->taps * round_up(w->channels, 128 / size_of(variant_.a));
   if (layout_.parts.empty()) return shape;
@@ -498,13 +498,13 @@ agreed::GemmSizes Decider::sizes() const {
 bool Decider::meets() const {
   const Schedule& s = product_->schedule;
   const FusedEpilogue& e = product_->epilogue;
-  return e.across_tiles() && !lone_columns(s, e.needs, shape_.m / below_) && !lone_rows(s, e.needs, columns_);
+  return e.across_tiles() && !lone_columns(s, e.needs, output_rows()) && !lone_rows(s, e.needs, columns_);
 }
 
 void Decider::take_partials() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
-  const std::int64_t tiles_m = tiles_down(s, e.needs, shape_.m / below_),
+  const std::int64_t tiles_m = tiles_down(s, e.needs, output_rows()),
                      tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
