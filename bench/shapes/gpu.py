@@ -5,6 +5,8 @@ torch.compile. With --schedules: several schedules of ours a cell, the data of a
 One process a core prepares cells (compiles, checks values against float64), while none is timed.
 Then they are timed one after another by the process that prepared them, alone on the device: L2 is
 flushed and a wait on the device hides the host's time before each run, contenders take turns.
+A first call is timed where it is prepared, so beside as many others as there are cores; the slowest
+are timed again at the end, alone, by a new process and without what was compiled before.
 
 Every result is appended to cells.jsonl in --out as it comes; report.py makes the rest of it, also
 of what a run left that was cut short. --tiny runs small cells on a CPU, for trying this file.
@@ -39,6 +41,7 @@ WAIT_CYCLES = 300_000                   # on the device, 0.15 ms
 FLUSHED = 192 << 20                     # bytes, more than three times L2
 LARGE = 2e9                             # bytes in float64: such cells are checked one at a time
 SCHEDULES, SCHEDULES_LIMIT = 24, 30     # of a cell, and seconds to compile them
+ALONE = 12                              # first calls that are timed again: more than a hundredth
 
 
 class Machine:
@@ -255,17 +258,24 @@ def describe(cell: Cell) -> dict:
 # ---- cells beside their peers --------------------------------------------------------------------
 
 
-def prepare(machine: Machine, job: Job) -> dict:
-    """Compiles ours and torch's and checks both. A first call ends when the host has launched it:
-    the device works for others too."""
-    cell, torch = job.cell, machine.torch
-    a, b, operands = machine.operands(cell)
+def first_call(machine: Machine, cell: Cell, a, b, operands):
+    """The call, its outputs and its seconds. It ends when the host has launched it: the device
+    works for others too."""
     machine.synchronize()
     start = time.perf_counter()
-    plan, call = machine.ours(cell, a, b, operands)
+    _, call = machine.ours(cell, a, b, operands)
     outputs = results_of(call)
-    found = {"first_call_s": time.perf_counter() - start, "schedule": call.describe()}
+    seconds = time.perf_counter() - start
     machine.synchronize()
+    return call, outputs, seconds
+
+
+def prepare(machine: Machine, job: Job) -> dict:
+    """Compiles ours and torch's and checks both."""
+    cell, torch = job.cell, machine.torch
+    a, b, operands = machine.operands(cell)
+    call, outputs, seconds = first_call(machine, cell, a, b, operands)
+    found = {"first_call_s": seconds, "schedule": call.describe()}
     elements = cell.m * cell.k + cell.k * cell.n + 8 * cell.m * cell.n
     with machine.alone(8 * cell.batch * elements > LARGE):
         exact = machine.exact(cell, a, b, operands)
@@ -370,7 +380,8 @@ def measure_schedules(machine: Machine, job: Job) -> dict:
 
 
 def work(pipe, device: str, lock: str, draw: dict) -> None:
-    """Answers ("prepare" or "measure", number) with (number, results); ("stop",) ends it."""
+    """Answers ("prepare", "measure" or "call", number) with (number, results); ("stop",) ends
+    it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     machine = Machine(device, lock)
     jobs: dict[int, Job] = {}
@@ -383,6 +394,9 @@ def work(pipe, device: str, lock: str, draw: dict) -> None:
                 job = Job(drawn(draw, number))
                 found = {**describe(job.cell), **first(machine, job)}
                 jobs[number] = job
+            elif verb == "call":
+                cell = drawn(draw, number)
+                found = {"first_call_alone_s": first_call(machine, cell, *machine.operands(cell))[2]}
             else:
                 found = second(machine, jobs.pop(number))
             pipe.send((number, found))
@@ -504,7 +518,7 @@ def run(options: argparse.Namespace) -> list[dict]:
         print(f"{spent():4.0f} s  {what}", flush=True)
 
     # A cell takes about so many seconds to be timed; they must be left.
-    each, reserve = {"gpu": (0.25, 25), "schedules": (0.6, 25), "conv": (0.3, 10)}[options.what]
+    each, reserve = {"gpu": (0.25, 50), "schedules": (0.6, 25), "conv": (0.3, 10)}[options.what]
     told, number = 0.0, 0
     while number < options.cells and spent() + each * len(rows) + reserve < options.seconds:
         for pipe in pool.idle():
@@ -535,6 +549,16 @@ def run(options: argparse.Namespace) -> list[dict]:
             while pipe in pool.workers and pool.workers[pipe]["number"] is not None:
                 take(1)
     pool.stop()
+    if options.what == "gpu":
+        os.environ["POSTLUDE_CACHE_DIR"] = folder + "/alone"
+        pool = Pool(1, pool.arguments)
+        slow = sorted((n for n, r in rows.items() if "ours_ms" in r),
+                      key=lambda n: rows[n]["first_call_s"])[-ALONE:]
+        while pool.workers and (slow or not pool.idle()):
+            for pipe in pool.idle():
+                pool.order(pipe, "call", slow.pop())
+            take(1)
+        pool.stop()
     say(f"timed {sum('ours_ms' in r or 'times' in r for r in rows.values())} cells, "
         f"lost {len(pool.lost)}")
     return list(rows.values())

@@ -147,8 +147,12 @@ def first_calls(rows: list[dict]) -> str:
     if not times:
         return "no first calls"
     slow = sorted(rows, key=lambda r: -r.get("first_call_s", 0))[:5]
+    # At most: what was not timed again was as fast beside others.
+    alone = [r.get("first_call_alone_s", r["first_call_s"]) for r in rows if "first_call_s" in r]
     return (f"first calls: median {quantile(times, 0.5):.2f} s, p90 {quantile(times, 0.9):.2f}, "
-            f"p99 {quantile(times, 0.99):.2f}; slowest " +
+            f"p99 {quantile(times, 0.99):.2f}" +
+            (f" (the slowest again, alone: p99 {quantile(alone, 0.99):.2f}, worst {max(alone):.1f})"
+             if alone != times else "") + "; slowest " +
             "; ".join(f"{r['first_call_s']:.1f} ({r['epilogue']}, {shape(r)})" for r in slow))
 
 
