@@ -31,6 +31,13 @@ constexpr const char* swiglu =
 constexpr const char* pairs =
     "def f(acc, c: tile, s: tile):\n    a, b = chunk(acc, 2, group=2)\n"
     "    D: bf16 = concat((a * c - b * s, b * c + a * s), group=2)\n    return D\n";
+constexpr const char* layer_norm =
+    "def f(acc, r: tile, g: row, b: row):\n    x = acc + r\n"
+    "    D: bf16 = (x - mean(x, axis=1)) * rsqrt(var(x, axis=1) + 0.00001) * g + b\n    return D\n";
+constexpr const char* softmax =
+    "def f(acc):\n    e = exp(acc - max(acc, axis=1))\n    D: f32 = e / sum(e, axis=1)\n    return D\n";
+constexpr const char* bytes_of_rows =
+    "def f(acc):\n    s: f32 = max(max(abs(acc), axis=1), 0.0001) / 127\n    D: s8 = acc / s\n    return s, D\n";
 constexpr const char* halves_of_operands =
     "def f(acc, z: tile):\n    gate, up = chunk(z, 2)\n    D: bf16 = concat((acc * up, acc * gate))\n    return D\n";
 constexpr const char* dropped =
@@ -54,7 +61,7 @@ TEST(Turned, IsAskedForAsPrinted) {
 
 TEST(Turned, SaysWhatIsNot) {
   for (const char* text :
-       {"def f(acc):\n    D: bf16 = acc - max(acc, axis=1)\n    return D\n",
+       {"def f(acc):\n    s: f32 = max(acc, axis=0, group=24)\n    return s\n",
         "def f(acc):\n    D: i64 = cast(acc, i64)\n    return D\n",
         "def f(acc):\n    a, b = chunk(acc, 2, group=48)\n    D: bf16 = a * b\n    return D\n",
         "def f(acc):\n    a, b = chunk(acc, 2)\n    s: f32 = max(a * b, axis=1, group=64)\n    return s\n"}) {
@@ -97,6 +104,29 @@ TEST(Turned, GatesAreAskedFor) {
     const std::string schedule = chosen(plan_for(text, "sm_90a"), 161, 8192, 4096);
     EXPECT_FALSE(schedule.empty() || schedule.starts_with("turned")) << schedule;
     EXPECT_TRUE(chosen(plan_for(text, "sm_90a", "turned"), 161, 8192, 4096).starts_with("turned "));
+  }
+}
+
+// What runs over whole rows is the pass of a product that is not turned, on what a turned one left where that would.
+TEST(Turned, LeavesRowsToThePassThatIsGiven) {
+  for (const char* text : {layer_norm, softmax, bytes_of_rows}) {
+    const Shape shape{1, 270, 28672, 12288};
+    const Decision turned = decided(subject(text, "sm_90a", "turned"), shape),
+                   given = decided(subject(text, "sm_90a"), shape);
+    EXPECT_TRUE(turned.turned && !given.turned);  // nothing was measured of passes behind a turned one yet
+    ASSERT_EQ(turned.kernels.size(), 2u) << turned.describe();
+    ASSERT_EQ(given.kernels.size(), 2u) << given.describe();
+    const Kernel &pass = turned.kernels[1], &same = given.kernels[1];
+    EXPECT_EQ(*pass.source, *same.source);
+    EXPECT_EQ(pass.grid, same.grid);
+    EXPECT_EQ(pass.block, same.block);  // but for addresses
+    EXPECT_EQ(pass.integers, same.integers);
+    const auto& maps = turned.kernels[0].maps;
+    const auto crosses = std::ranges::find(maps, DType::f32, &MapField::type);
+    ASSERT_NE(crosses, maps.end());
+    EXPECT_EQ(crosses->dimensions[0].extent, 28672);
+    EXPECT_EQ(crosses->dimensions[1].extent, 270);
+    EXPECT_EQ(crosses->dimensions[1].stride, 28672);
   }
 }
 
@@ -187,7 +217,8 @@ TEST(Turned, CompilesWithoutSpills) {
     const std::string asked = std::string("turned pingpong ") + schedule;
     EXPECT_EQ(chosen(plan_for(bias_relu, "sm_90a", asked.c_str()), 400, 4096, 2048), asked);
   }
-  for (const char* text : {by_columns, statistics, by_groups, dropped, swiglu, pairs}) {
+  for (const char* text :
+       {by_columns, statistics, by_groups, dropped, swiglu, pairs, layer_norm, softmax, bytes_of_rows}) {
     const std::string schedules = plan_for(text, "sm_90a", "turned").explain(ExplainPart::schedule, 400, 4096, 2048);
     EXPECT_NE(schedules.find("turned "), std::string::npos) << schedules;
     EXPECT_NE(schedules.find("  chosen"), std::string::npos) << schedules;

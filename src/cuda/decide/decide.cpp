@@ -202,7 +202,7 @@ Decision decide_either(const Subject& subject, const Layout& layout, const Judge
     return decision;
   }
   Decision decision = Decider(other->subject, other->layout, judge).run();
-  if (!decision.fused || decision.passes) throw refused("all of the epilogue has to run in the product's launch");
+  if (!decision.fused) throw refused("its epilogue has to begin in the product's launch");
   turn_back(decision);
   return decision;
 }

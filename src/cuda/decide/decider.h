@@ -23,6 +23,8 @@ class Decider {
         layout_(layout),
         shape_(layout.shape),
         judge_(judge),
+        given_(subject.given ? *subject.given : program_),
+        given_shape_(layout.turned ? Shape{shape_.batch, shape_.n, shape_.m, shape_.k} : shape_),
         accumulator_program_(accumulator_program(program_)),
         product_phase_(product_phase(program_)),
         uses_(lower::uses_of(program_)) {}
@@ -125,6 +127,10 @@ class Decider {
   [[nodiscard]] ErrorModel error() const;
 
   // passes.cpp
+  [[nodiscard]] Memory as_given(Memory memory) const {
+    if (layout_.turned) std::swap(memory.strides[1], memory.strides[2]);
+    return memory;
+  }
   [[nodiscard]] Wide wide(const std::vector<int>& phases) const;
   void shape_reduction(Pass& pass, std::int64_t (&grid)[3], PassMemory& memory) const;
   void decide_passes();
@@ -195,6 +201,8 @@ class Decider {
   const Layout& layout_;
   const Shape shape_;
   const Judge& judge_;
+  const lower::Program& given_;  // what passes run, where the product is turned
+  const Shape given_shape_;
   const lower::Program accumulator_program_;
   const int product_phase_;
   Decision d_;

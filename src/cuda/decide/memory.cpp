@@ -80,8 +80,9 @@ void Decider::memories() {
       continue;
     }
     const auto [batches, rows, columns] = extents(buffer);
-    m.strides = {buffer.axes.has(Axis::b) ? rows * columns : 0, buffer.axes.has(Axis::m) ? columns : 0,
-                 buffer.axes.has(Axis::n) ? 1 : 0};
+    const std::int64_t row = layout_.turned ? 1 : columns, column = layout_.turned ? rows : 1;
+    m.strides = {buffer.axes.has(Axis::b) ? rows * columns : 0, buffer.axes.has(Axis::m) ? row : 0,
+                 buffer.axes.has(Axis::n) ? column : 0};
     m.in_workspace = true;
   }
 }
@@ -94,7 +95,7 @@ DType Decider::source_type() const {
 // What phases read from memory as `acc`.
 Decider::Memory Decider::accumulator_memory() const {
   if (stream_) return {{Address::Of::a}, layout_.a.alignment, layout_.a.strides};
-  return {accumulator_, 16, {shape_.m * shape_.n, shape_.n, 1}};
+  return {accumulator_, 16, {given_shape_.m * given_shape_.n, given_shape_.n, 1}};
 }
 
 // What needs no memory: what a held tile or a row's threads keep, and statistics that only the product's kernel reads.

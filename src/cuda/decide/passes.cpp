@@ -22,13 +22,13 @@ Wide Decider::wide(const std::vector<int>& phases) const {
   };
   Wide vectors;
   vectors.source = source_type();
-  for (const Phase& phase : program_.phases)
-    vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1);
+  for (const Phase& phase : given_.phases)
+    vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(given_shape_.n) : 1);
   const bool eights = std::all_of(phases.begin(), phases.end(), [&](int p) {
-    return !program_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0;
+    return !given_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0;
   });
   for (std::size_t b = 0; b < memory_.size(); ++b)
-    vectors.buffers.push_back(eights && !memory_[b].by_value && reaches(memory_[b], program_.buffers[b].dtype));
+    vectors.buffers.push_back(eights && !memory_[b].by_value && reaches(as_given(memory_[b]), given_.buffers[b].dtype));
   vectors.accumulator = eights && reaches(accumulator_memory(), vectors.source);
   return vectors;
 }
@@ -36,13 +36,13 @@ Wide Decider::wide(const std::vector<int>& phases) const {
 // The grid of a reduction, and what its blocks leave for each other.
 void Decider::shape_reduction(Pass& pass, std::int64_t (&grid)[3], PassMemory& memory) const {
   const GenericKernel& kernel = pass.kernel;
-  const Phase& phase = program_.phases[kernel.phase];
+  const Phase& phase = given_.phases[kernel.phase];
   const lower::Reduction& r = phase.reductions[kernel.reduction];
   const bool over_m = r.axes.has(Axis::m), over_n = r.axes.has(Axis::n), over_b = r.axes.has(Axis::b);
   std::int64_t groups = 1;
   for (const BufferId b : r.results) {
     if (r.group && b >= 0)
-      groups = over_n ? program_.buffers[b].columns.at(shape_.n) : program_.buffers[b].rows.at(shape_.m);
+      groups = over_n ? given_.buffers[b].columns.at(given_shape_.n) : given_.buffers[b].rows.at(given_shape_.m);
   }
   pass.groups = static_cast<int>(groups);
   const std::int64_t batches = over_b || !phase.batched ? 1 : shape_.batch;
@@ -69,17 +69,17 @@ void Decider::shape_reduction(Pass& pass, std::int64_t (&grid)[3], PassMemory& m
 
 void Decider::decide_passes() {
   std::vector<int> phases;
-  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
+  for (int p = 0; p < static_cast<int>(given_.phases.size()); ++p) {
     if (!d_.fused || !product_->epilogue.runs(p)) phases.push_back(p);
   }
   if (phases.empty()) return;
-  generic_ = emit_generic(program_, phases, wide(phases), layout_.image_rows);
+  generic_ = emit_generic(given_, phases, wide(phases), layout_.image_rows);
   generic_text_ = std::make_shared<const std::string>(std::move(generic_.text));
   PassMemory memory;
   for (const GenericKernel& kernel : generic_.kernels) {
-    const Phase& phase = program_.phases[kernel.phase];
-    Pass pass{kernel, phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1,
-              phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1};
+    const Phase& phase = given_.phases[kernel.phase];
+    Pass pass{kernel, phase.domain.has(Axis::m) ? phase.rows.at(given_shape_.m) : 1,
+              phase.domain.has(Axis::n) ? phase.columns.at(given_shape_.n) : 1};
     const std::int64_t batches = phase.batched ? shape_.batch : 1;
     std::int64_t grid[3] = {1, 1, 1};
     if (kernel.rows) {
@@ -112,13 +112,13 @@ void Decider::emit_passes(bool before) {
     Kernel& k = kernel(generic_text_, pass.kernel.name);
     // Of all kernels: the shape, then the words.
     agreed::PassSizes head{};
-    head.batch = static_cast<int>(shape_.batch), head.m = static_cast<int>(shape_.m);
-    head.n = static_cast<int>(shape_.n);
+    head.batch = static_cast<int>(shape_.batch), head.m = static_cast<int>(given_shape_.m);
+    head.n = static_cast<int>(given_shape_.n);
     constexpr std::size_t first = sizeof head / 8;
     k.block.resize(first + static_cast<std::size_t>(generic_.words));
     std::memcpy(k.block.data(), &head, sizeof head);
     for (std::size_t b = 0; b < memory_.size(); ++b) {
-      if (!d_.outline.stays[b]) describe(k, first + 4 * b, memory_[b]);
+      if (!d_.outline.stays[b]) describe(k, first + 4 * b, as_given(memory_[b]));
     }
     describe(k, first + generic_.accumulator_word, accumulator_memory());
     k.addresses.push_back({first + generic_.partials_word, generic_partials_});

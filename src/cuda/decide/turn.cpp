@@ -130,7 +130,7 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
     if (tile && (size > 4 || !in_boxes(layout.buffers[i], size, 1, 2, rows))) return {};
   }
   Turned made{subject, layout};
-  made.subject.program = std::move(program);
+  made.subject.given = std::exchange(made.subject.program, std::move(program));
   Layout& l = made.layout;
   l.turned = true;
   std::swap(l.shape.m, l.shape.n), std::swap(l.a, l.b);
