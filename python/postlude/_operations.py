@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,11 +25,16 @@ def _symbolic(*items: Any) -> bool:
     return any(isinstance(item, Value) for item in items)
 
 
+def _is_integer(item: Any) -> bool:
+    """Whether it is one now: a value of the epilogue has no number until the plan runs, and a bool counts nothing."""
+    return hasattr(item, "__index__") and not isinstance(item, (Value, bool))
+
+
 def _axis_bits(axis: Any) -> int:
     axes = (0, 1) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     bits = 0
     for each in axes:
-        if each not in (0, 1, -1, -2) or isinstance(each, bool):
+        if not _is_integer(each) or each not in (0, 1, -1, -2):
             raise error("bad_attribute", f"there is no axis {each!r}", "axis=0 goes over the rows M, axis=1 over the columns N.")
         bits |= _N if each in (1, -1) else _M
     if not bits:
@@ -37,9 +43,9 @@ def _axis_bits(axis: Any) -> int:
 
 
 def _group(group: int | None) -> int:
-    if group is not None and (not isinstance(group, int) or group < 1):
-        raise error("bad_attribute", f"a group of {group!r}", "A group has at least one column; leave it out for the whole axis.")
-    return group or 0
+    if group is not None and (not _is_integer(group) or group < 1):
+        raise error("bad_attribute", f"a group of {group!r}", "A group is a number of columns, at least one; leave it out for the whole axis.")
+    return operator.index(group or 0)
 
 
 def _reduction(op: str, x: Any, axis: Any, group: int | None, batch: bool) -> Any:
@@ -83,8 +89,8 @@ def q_index() -> Any:
 
 
 def _seed(seed: int, stream: int = 0) -> int:
-    if not (hasattr(seed, "__index__") and hasattr(stream, "__index__")):
-        raise error("bad_attribute", f"a seed of {seed!r} and a stream of {stream!r}", "Both are integers.")
+    if not (_is_integer(seed) and _is_integer(stream)):
+        raise error("bad_attribute", f"a seed of {seed!r} and a stream of {stream!r}", "Both are integers, fixed when the epilogue is compiled.")
     if not 0 <= seed < 2**64 or not 0 <= stream < 2**32:
         raise error("bad_attribute", "a seed or stream out of range", "A seed has 64 bits, a stream 32.")
     return seed
@@ -112,7 +118,7 @@ def cast(x: Any, dtype: Any, round: Any = Round.nearest_even, seed: int = 0) -> 
 def chunk(x: Any, k: int, group: int | None = None) -> tuple[Any, ...]:
     if not _symbolic(x):
         return numeric.chunk(x, k, group)
-    if not hasattr(k, "__index__"):
+    if not _is_integer(k):
         raise error("bad_attribute", f"chunk into {k!r} pieces", "How many pieces there are is an integer.")
     trace = trace_of(x)
     return tuple(Value(piece, trace) for piece in _core.chunk(node_of(x), k, _group(group)))

@@ -115,7 +115,10 @@ class Value:
     def __rfloordiv__(self, other: Number) -> Value: return apply("floordiv", other, self)
     def __mod__(self, other: Number) -> Value: return call("mod", self, other)
     def __rmod__(self, other: Number) -> Value: return call("mod", other, self)
-    def __pow__(self, other: Number) -> Value: return apply("pow", self, other)
+    def __pow__(self, other: Number, modulo: object = None) -> Value:
+        if modulo is not None:
+            raise error("unsupported_syntax", "a power by a modulus", "Write a ** b % c.")
+        return apply("pow", self, other)
     def __rpow__(self, other: Number) -> Value: return apply("pow", other, self)
     def __and__(self, other: Number) -> Value: return apply("bit_and", self, other)
     def __rand__(self, other: Number) -> Value: return apply("bit_and", other, self)
@@ -125,7 +128,10 @@ class Value:
     def __pos__(self) -> Value: return self
     def __invert__(self) -> Value: return apply("bit_not", self)
     def __abs__(self) -> Value: return apply("abs", self)
-    def __round__(self) -> Value: return apply("round", self)
+    def __round__(self, digits: object = None) -> Value:
+        if digits is not None:
+            raise error("unsupported_syntax", "round() takes a value alone", "Scale it: round(x * 100) / 100 keeps two digits.")
+        return apply("round", self)
     def __floor__(self) -> Value: return apply("floor", self)
     def __ceil__(self) -> Value: return apply("ceil", self)
     def __lt__(self, other: Number) -> Value: return apply("lt", self, other)

@@ -94,9 +94,31 @@ def assigned(acc):
     (lambda acc: np.sum(acc), "PL0102", ("numpy's sum", "post.sum")),
     (lambda acc: np.std(acc), "PL0102", ("sqrt(var(x",)),
     (lambda acc: np.trunc(acc), "PL0102", ("numpy's trunc", "post.ops")),
+    (lambda acc: round(acc, 2), "PL0102", ("a value alone", "round(x * 100)")),
+    (lambda acc: pow(acc, 2, 3), "PL0102", ("modulus", "a ** b % c")),
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_what_python_has_and_the_language_does_not(function, code, words):
     refused(trace(function), post.TextError, code, *words)
+
+
+@pytest.mark.parametrize("function, words", [
+    (lambda acc, s: acc + post.random(s), ("a seed of", "fixed when")),
+    (lambda acc, s: acc + post.random(1, s), ("a stream of", "fixed when")),
+    (lambda acc, s: post.cast(acc, post.bf16, round=post.stochastic(s)), ("a seed of", "fixed when")),
+    (lambda acc, s: post.sum(acc, axis=s), ("there is no axis",)),
+    (lambda acc, s: post.chunk(acc, s)[0], ("chunk into", "is an integer")),
+    (lambda acc, s: post.sum(acc, axis=1, group=s), ("a group of", "a number of columns")),
+    (lambda acc, s: post.sum(acc, 1, True), ("a group of True", "a number of columns")),  # numpy's keepdims
+])
+def test_what_is_fixed_is_no_value(function, words):
+    def f(acc, s: post.scalar):
+        return function(acc, s)
+    refused(trace(f), post.GraphError, "PL0207", *words)
+
+
+def test_numbers_of_numpy_are_integers():
+    for group in (4, np.int64(4)):
+        assert "group=4" in str(post.epilogue(lambda acc: post.sum(acc, axis=1, group=group)).graph)
 
 
 def test_missing_attributes_are_attribute_errors_too():
