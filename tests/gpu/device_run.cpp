@@ -19,25 +19,33 @@ namespace {
 
 constexpr std::size_t zone = 1024;  // bytes on either side of a tensor
 constexpr int most_draws = 48;
+constexpr int rasters[] = {1, 2, 3, 5, 8, 16};
+
+// What a schedule is drawn for. One form has several draws, as some forms are seldom legal.
+enum class Form : std::uint8_t { portable, whole, clusters, parts, in_memory, again, shifted, count };
+constexpr int draws_of_form = 8;
+
+cuda::Schedule draw_portable(fuzz::Choices& pick, bool with_operands) {
+  cuda::Schedule s;
+  s.mma = true;
+  s.bm = 64 << pick.below(3);
+  s.bn = 64 << pick.below(3);
+  s.stages = static_cast<int>(2 + pick.below(4));
+  s.sub_n = pick.chance(50) ? 32 : 64;
+  s.d_buffers = 1;
+  s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(3)) : 0;
+  s.raster = pick.pick(rasters);
+  return s;
+}
 
 // `turned`: of a product whose tiles have columns in steps of eight.
-cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands, bool turned = false) {
-  constexpr int rasters[] = {1, 2, 3, 5, 8, 16};
+cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, bool with_operands, bool turned = false) {
+  if (form == Form::portable && !turned) return draw_portable(pick, with_operands);
   cuda::Schedule s;
-  if (!turned && pick.chance(33)) {
-    s.mma = true;
-    s.bm = 64 << pick.below(3);
-    s.bn = 64 << pick.below(3);
-    s.stages = static_cast<int>(2 + pick.below(4));
-    s.sub_n = pick.chance(50) ? 32 : 64;
-    s.d_buffers = 1;
-    s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(3)) : 0;
-    s.raster = pick.pick(rasters);
-    return s;
-  }
   s.ping_pong = pick.chance(60);
   s.abreast = !s.ping_pong && pick.chance(40);
-  s.bm = s.abreast ? 64 * static_cast<int>(1 + pick.below(3)) : (s.ping_pong ? 64 : 128) << pick.below(2);
+  s.bm = s.abreast || (s.ping_pong && pick.chance(30)) ? 64 * static_cast<int>(1 + pick.below(3))
+                                                       : (s.ping_pong ? 64 : 128) << pick.below(2);
   s.bn = (s.abreast ? 64 : 32) * static_cast<int>(1 + pick.below(s.abreast ? 6 : 8));
   s.stages = static_cast<int>(2 + pick.below(6));
   s.sub_n = pick.chance(50) ? 32 : 64;
@@ -49,13 +57,53 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands, bool turne
   s.d_buffers = static_cast<int>(2 + pick.below(3));
   s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(4)) : 0;
   s.raster = pick.pick(rasters);
-  if (pick.chance(30)) s.split = 2 << pick.below(2);
-  else if (pick.chance(30)) s.split = static_cast<int>(2 + pick.below(8)), s.by_memory = true;
-  if (cluster_parts(s) == 1 && pick.chance(35)) {
+  s.looped = pick.chance(25);
+  if (form == Form::clusters || ((form == Form::in_memory || form == Form::again) && pick.chance(25))) {
     (pick.chance(50) ? s.cluster_m : s.cluster_n) = 2;
     s.raster *= s.cluster_m;
   }
+  if (form == Form::parts) s.split = 2 << pick.below(2);
+  if (form == Form::in_memory || (form == Form::shifted && pick.chance(30))) {
+    s.split = static_cast<int>(2 + pick.below(pick.chance(50) ? 2 : 8)), s.by_memory = true;
+    s.in_shares = pick.chance(35), s.at_end = pick.chance(35);
+  }
+  s.again = form == Form::again;
+  if (form == Form::shifted && !turned)
+    s.shifted = s.ping_pong = true, s.abreast = false, s.bm = 64, s.bn = 64 << pick.below(2);
   return s;
+}
+
+// Of a depthwise convolution: by lanes, by bands with and without a ring, straight from memory, by whole images.
+enum class Stencil : std::uint8_t { lanes, bands, direct, images, count };
+
+cuda::Schedule draw_stencil(fuzz::Choices& pick, Stencil form, bool with_operands, const fuzz::Convolution& conv) {
+  const auto pixels = [&](std::size_t from_last) {
+    if (conv.axes.size() <= from_last) return 1;
+    const fuzz::Convolution::Along& along = conv.axes[conv.axes.size() - 1 - from_last];
+    return static_cast<int>(conv.direction == fuzz::Convolution::Direction::forward ? along.pixels() : along.image);
+  };
+  cuda::Schedule s;
+  s.mma = true, s.stages = 2, s.raster = 1, s.d_buffers = 1;
+  s.bm = 64 << pick.below(3), s.bn = 32, s.sub_n = pick.chance(50) ? 32 : 16;
+  s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(3)) : 0;
+  s.strip_x = static_cast<int>(1 + pick.below(14)), s.strip_y = static_cast<int>(1 + pick.below(8));
+  switch (form) {
+    case Stencil::lanes: s.bn = 32 << pick.below(3); return s;
+    case Stencil::bands:
+      s.strip_x = 8, s.strip_y = static_cast<int>(1 + pick.below(4)), s.images = static_cast<int>(1 + pick.below(3));
+      s.ring = pick.chance(70) ? static_cast<int>(1 + pick.below(24)) : 0;
+      s.beside = s.ring > 0 && pick.chance(40);
+      return s;
+    case Stencil::direct:
+      s.bn = static_cast<int>(16 * (2 + pick.below(5))), s.strips = 1 << pick.below(4);
+      if (pick.chance(60)) s.strip_x = static_cast<int>(1 + pick.below(4)), s.strip_y = s.strip_x;
+      return cuda::direct(s);
+    case Stencil::images:
+    case Stencil::count: break;
+  }
+  s.bn = pick.chance(50) ? 16 : 32, s.strip_x = pixels(0), s.strip_y = (pixels(1) + 1) / 2, s.images = 8;
+  s.strips = 8 * (pixels(1) > s.strip_y ? 2 : 1);
+  return cuda::direct(s);
 }
 
 }  // namespace
@@ -68,9 +116,21 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
   bool with_operands = false;
   fuzz::Choices turns(~schedule_seed);
   const int turned = turns.chance(25) ? most_draws / 2 : 0;  // draws, if the case can be
+  const bool depthwise = c.conv && c.conv->groups > 1 && c.conv->channels == 1 && c.conv->filters == 1;
+  bool by_stencil = false;
+  Form form{};
+  Stencil stencil{};
   for (int i = 0; schedule_seed && i < most_draws + turned; ++i) {
-    target.schedule = i < turned ? "turned " + cuda::to_string(draw_schedule(turns, with_operands, true))
-                                 : cuda::to_string(draw_schedule(pick, with_operands));
+    const bool is_turned = i < turned;
+    fuzz::Choices& from = is_turned ? turns : pick;
+    if (i == 0 || i == turned || (i - turned) % draws_of_form == 0) {
+      form = static_cast<Form>(from.below(static_cast<std::int64_t>(Form::count)));
+      stencil = static_cast<Stencil>(from.below(static_cast<std::int64_t>(Stencil::count)));
+      by_stencil = depthwise && !is_turned && from.chance(75);
+    }
+    target.schedule = (is_turned ? "turned " : "") +
+                      cuda::to_string(by_stencil ? draw_stencil(from, stencil, with_operands, *c.conv)
+                                                 : draw_schedule(from, form, with_operands, is_turned));
     try {
       Call call = compile(c.problem, graph, target).bind(named);
       drawn = call.describe().find(target.schedule) != std::string::npos;
@@ -169,6 +229,8 @@ static fuzz::Case convolution_on_tensor_cores(fuzz::Case c, DType type, bool wal
     if (conv.groups == 1) {
       conv.channels = (conv.channels + 7) / 8 * 8;
       conv.filters = (conv.filters + 7) / 8 * 8;
+    } else if (conv.channels == 1 && conv.filters == 1) {
+      conv.groups = (conv.groups + 7) / 8 * 8;
     }
   }
   fuzz::set_convolution(c, conv);

@@ -1,7 +1,7 @@
 // fuzz_emission [--seed S] [--count N] [--seconds T] [--jobs J]
 //
 // Random epilogues by random schedules as they are emitted for a GPU, compiled for the host and run there against the
-// reference, warps in drawn orders. A case is some two dozen of them, which share one compilation, with up to three
+// reference, warps in drawn orders. A case is some thirty of them, which share one compilation, with up to three
 // problems each.
 #include "correctness/cases.h"
 #include "cuda/host/harness.h"
@@ -25,9 +25,8 @@
 namespace postlude {
 namespace {
 
-constexpr std::uint64_t random = 24, quantised = 2, columns = 1, losses = 1;  // of a case
-constexpr std::uint64_t problems = 3;                                         // of each
-constexpr int multiprocessors = 3;                                            // few: a block has several tiles
+constexpr std::uint64_t problems = 3;  // of each
+constexpr int multiprocessors = 3;     // few: a block has several tiles
 constexpr std::int64_t large = 16384;  // elements: of such a case there is one problem, and rarely one through memory
 
 // A stream of so many rows or columns, or so large, that a pass parts a result's elements among blocks.
@@ -47,14 +46,14 @@ fuzz::Case long_stream(std::uint64_t seed, fuzz::Choices& pick) {
 
 // Of several tiles along both axes, the last ones cut.
 void several_tiles(fuzz::Case& c, fuzz::Choices& pick) {
-  c.shape.m = 1 + pick.below(140), c.shape.k = 8 * (1 + pick.below(12));
+  c.shape.m = 1 + pick.below(140), c.shape.k = 8 * (1 + pick.below(pick.chance(25) ? 40 : 12));
   c.shape.n =
       pick.chance(50) ? 32 * (1 + pick.below(16)) : 8 * (1 + pick.below(66)) + (pick.chance(25) ? pick.below(8) : 0);
   for (int tries = 0; tries < 200 && !fuzz::divisible(c); ++tries) ++c.shape.n;
 }
 
 // Mostly for tensor cores: behind a product, a stream, a convolution, or many tiles; one of the suite, or a random one.
-fuzz::Case draw(std::uint64_t seed) {
+fuzz::Case any(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0xe315));
   if (pick.chance(10)) return gpu_tests::with_many_tiles(seed, 2 + static_cast<int>(pick.below(3)));
   if (pick.chance(15)) return long_stream(seed, pick);
@@ -94,6 +93,44 @@ fuzz::Case in_groups(std::uint64_t seed) {
   return c;
 }
 
+// A convolution of single channels, so many that the copy engine may load them, or a few more.
+fuzz::Case of_single_channels(std::uint64_t seed) {
+  fuzz::Choices pick(fuzz::mix(seed ^ 0xd3b7));
+  fuzz::Case c;
+  bool few_taps = false;
+  do {
+    c = fuzz::generate(pick.next(), {.most_nodes = 12, .convolutions = 100, .reductions = 15});
+    fuzz::Convolution conv = *c.conv;
+    conv.channels = conv.filters = 1, conv.groups = 8 * (1 + pick.below(9)), conv.images = 1 + pick.below(9);
+    fuzz::set_convolution(c, conv);
+    c = gpu_tests::on_tensor_cores(c);
+    few_taps = true;
+    for (const fuzz::Convolution::Along& along : c.conv->axes) few_taps = few_taps && along.taps <= 7;
+  } while (!is_float(c.conv->first) || c.conv->axes.size() > 2 || !few_taps || c.shape.m > 512 || !fuzz::divisible(c));
+  if (pick.chance(80)) c.layout = 0;
+  c.seed = seed;
+  return c;
+}
+
+// Few rows by a B whose rows along K begin between 16 bytes.
+fuzz::Case of_odd_rows(std::uint64_t seed) {
+  fuzz::Choices pick(fuzz::mix(seed ^ 0x0dd5));
+  fuzz::Case c;
+  do {
+    c = gpu_tests::on_tensor_cores(fuzz::generate(pick.next(), {.most_nodes = 12, .streams = false, .reductions = 30}));
+  } while (!c.problem.get_if<Gemm>() || size_of(c.problem.get_if<Gemm>()->a) != 2);
+  c.seed = seed;
+  several_tiles(c, pick);
+  c.shape.m = 1 + pick.below(pick.chance(50) ? 16 : 64), c.shape.k = 1 + pick.below(700);
+  if (pick.chance(20)) c.shape.n = 1 + pick.below(12);
+  for (int tries = 0; tries < 200; ++tries) {
+    c.layout = tries % 2 == 0 ? pick.next() : 0;
+    const auto& strides = fuzz::materialise(c).all[1].strides;
+    if (strides[1] == 1 && strides[2] > 1) break;
+  }
+  return c;
+}
+
 // As batch normalisation has them: statistics of columns, of so many rows that a pass parts them among blocks.
 fuzz::Case of_columns(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0xc01));
@@ -110,6 +147,27 @@ fuzz::Case of_columns(std::uint64_t seed) {
   c.shape.m = 600 + pick.below(1000), c.shape.n = 1 + pick.below(40);
   for (int tries = 0; tries < 100 && !fuzz::divisible(c); ++tries) ++c.shape.n;
   return c;
+}
+
+fuzz::Case of_losses(std::uint64_t seed) { return gpu_tests::with_many_tiles(seed, multiprocessors, true); }
+
+// What a case draws, and how many of each.
+struct Kind {
+  std::uint64_t count;
+  fuzz::Case (*draw)(std::uint64_t seed);
+};
+constexpr Kind kinds[] = {{20, any},        {2, in_groups},  {4, of_single_channels},
+                          {3, of_odd_rows}, {1, of_columns}, {1, of_losses}};
+constexpr std::uint64_t of_case = [] {
+  std::uint64_t all = 0;
+  for (const Kind& kind : kinds) all += kind.count;
+  return all;
+}();
+
+const Kind& kind_of(std::uint64_t i) {
+  const Kind* kind = kinds;
+  while (i >= kind->count) i -= kind++->count;
+  return *kind;
 }
 
 // Another problem of the same kernels: no larger, and its extents the same modulo 16, as text may depend on what
@@ -242,16 +300,14 @@ std::string check(std::uint64_t seed) {
   try {
     std::vector<Running> all;
     std::vector<std::filesystem::path> kept;
-    for (std::uint64_t i = 0; i < random + quantised + columns + losses; ++i) {
-      now = i < random                         ? draw(random * seed + i)
-            : i < random + quantised           ? in_groups(quantised * seed + i)
-            : i < random + quantised + columns ? of_columns(columns * seed + i)
-                                               : gpu_tests::with_many_tiles(seed, 3, true);
+    for (std::uint64_t i = 0; i < of_case; ++i) {
+      const Kind& kind = kind_of(i);
+      now = kind.draw(of_case * seed + i);
       if (!fuzz::divisible(now)) continue;
       const std::size_t sources = host::Harness::sources(), running = all.size();
       const bool is_large = now.shape.batch * now.shape.m * now.shape.n >= large;
-      if (i >= random + quantised + columns) add_losses(all, now);
-      else add_problems(all, now, i >= random ? 0 : is_large ? 10 : 40);
+      if (kind.draw == of_losses) add_losses(all, now);
+      else add_problems(all, now, kind.draw != any ? 0 : is_large ? 10 : 40);
       std::filesystem::path name = host::Harness::launched();
       if (!name.empty()) name += std::to_string(now.seed);
       if (std::filesystem::exists(name)) all.resize(running), host::Harness::forget(sources);
