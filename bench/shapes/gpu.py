@@ -508,7 +508,7 @@ def run(options: argparse.Namespace) -> list[dict]:
     rows: dict[int, dict] = {}
     log = open(options.out / "cells.jsonl", "w", encoding="utf-8")
 
-    def take(timeout: float) -> None:
+    def take(timeout: float, pool: Pool = pool) -> None:
         for number, results in pool.answers(timeout):
             rows.setdefault(number, {}).update(results)
             log.write(json.dumps(rows[number]) + "\n")
@@ -551,14 +551,14 @@ def run(options: argparse.Namespace) -> list[dict]:
     pool.stop()
     if options.what == "gpu":
         os.environ["POSTLUDE_CACHE_DIR"] = folder + "/alone"
-        pool = Pool(1, pool.arguments)
+        alone = Pool(1, pool.arguments)
         slow = sorted((n for n, r in rows.items() if "ours_ms" in r),
                       key=lambda n: rows[n]["first_call_s"])[-ALONE:]
-        while pool.workers and (slow or not pool.idle()):
-            for pipe in pool.idle():
-                pool.order(pipe, "call", slow.pop())
-            take(1)
-        pool.stop()
+        while alone.workers and (slow or not alone.idle()):
+            for pipe in alone.idle():
+                alone.order(pipe, "call", slow.pop())
+            take(1, alone)
+        alone.stop()
     say(f"timed {sum('ours_ms' in r or 'times' in r for r in rows.values())} cells, "
         f"lost {len(pool.lost)}")
     return list(rows.values())
