@@ -50,7 +50,7 @@ constexpr Family families[] = {{tiles, [](const EpilogueNeeds&) { return true; }
                                {tiles_between, of_two_bytes},
                                // Columns of a turned product are few and of any number (decision 0266).
                                {tiles_turned, [](const EpilogueNeeds& n) { return n.turned; }},
-                               // The narrow one, of two pieces below each other (decision 0302).
+                               // The narrow tile, of two pieces below each other (decision 0302).
                                {tiles_below, [](const EpilogueNeeds& n) { return n.below == 2; }},
                                // Few rows of single elements are lost by higher tiles (decision 0286).
                                {tiles_of_elements, plain_of_elements}};

@@ -187,7 +187,7 @@ struct Subject {
   std::string arch;
   int multiprocessors = 132;
   Request request;
-  std::shared_ptr<const lower::Program> given{};  // of a turned product (turn.h): as it was, and its passes run
+  std::shared_ptr<const lower::Program> given{};  // of a turned product (turn.h): what it was, which passes run
 };
 
 // Why a source that heuristics chose is not to be used after all, or nothing. What a compiler says is a pure function

@@ -47,7 +47,8 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
     place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
                        m.alignment >= 16 && map_stride(m.strides[1], size, shape_.m) &&
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
-    // Of what is turned the rows are side by side, and those of a piece: of tensors that is known (turn.cpp).
+    // Of what is turned the rows are side by side, and those of a piece. turned() has asked whether the copy engine
+    // reaches tensors; what crosses to a pass is asked here.
     if (layout_.turned)
       place.tensor_map = buffer.axes.contains(tile_axes) && is_whole_pieces(buffer) && buffer.columns == Extent{} &&
                          size <= 4 && m.strides[2] * size % 16 == 0;
