@@ -24,6 +24,7 @@ constexpr int rasters[] = {1, 2, 3, 5, 8, 16};
 // What a schedule is drawn for. One form has several draws, as some forms are seldom legal.
 enum class Form : std::uint8_t { portable, whole, clusters, parts, in_memory, again, shifted, count };
 constexpr int draws_of_form = 8;
+static_assert(most_draws / 2 % draws_of_form == 0, "turned ones are followed by a new form");
 
 cuda::Schedule draw_portable(fuzz::Choices& pick, bool with_operands) {
   cuda::Schedule s;
@@ -123,7 +124,7 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
   for (int i = 0; schedule_seed && i < most_draws + turned; ++i) {
     const bool is_turned = i < turned;
     fuzz::Choices& from = is_turned ? turns : pick;
-    if (i == 0 || i == turned || (i - turned) % draws_of_form == 0) {
+    if (i % draws_of_form == 0) {
       form = static_cast<Form>(from.below(static_cast<std::int64_t>(Form::count)));
       stencil = static_cast<Stencil>(from.below(static_cast<std::int64_t>(Stencil::count)));
       by_stencil = depthwise && !is_turned && from.chance(75);

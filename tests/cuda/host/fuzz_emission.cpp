@@ -97,16 +97,15 @@ fuzz::Case in_groups(std::uint64_t seed) {
 fuzz::Case of_single_channels(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0xd3b7));
   fuzz::Case c;
-  bool few_taps = false;
+  const auto few_taps = [](const fuzz::Convolution::Along& along) { return along.taps <= 7; };
   do {
     c = fuzz::generate(pick.next(), {.most_nodes = 12, .convolutions = 100, .reductions = 15});
     fuzz::Convolution conv = *c.conv;
     conv.channels = conv.filters = 1, conv.groups = 8 * (1 + pick.below(9)), conv.images = 1 + pick.below(9);
     fuzz::set_convolution(c, conv);
     c = gpu_tests::on_tensor_cores(c);
-    few_taps = true;
-    for (const fuzz::Convolution::Along& along : c.conv->axes) few_taps = few_taps && along.taps <= 7;
-  } while (!is_float(c.conv->first) || c.conv->axes.size() > 2 || !few_taps || c.shape.m > 512 || !fuzz::divisible(c));
+  } while (!is_float(c.conv->first) || c.conv->axes.size() > 2 || !std::ranges::all_of(c.conv->axes, few_taps) ||
+           c.shape.m > 512 || !fuzz::divisible(c));
   if (pick.chance(80)) c.layout = 0;
   c.seed = seed;
   return c;
