@@ -135,7 +135,7 @@ $finished      }
        {"finished", finish(Across::rows, "row", "0", "        ")}});
 }
 
-// 32 columns, eight warps each a part of their partials.
+// 32 columns, eight warps each a part of their partials; of a turned product also eight, by four times as many parts.
 std::string FinishWriter::by_columns() {
   std::string shared;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
@@ -144,14 +144,16 @@ std::string FinishWriter::by_columns() {
     shared +=
         fill(R"(      $S* c$r = shared_pointer<$S>(shared + $at);
       c$r[thread] = column < tile_columns(p) ? gather($partials + column_partial(p, slots_in(p), t.batch, from, column), to - from, column_partial(p, slots_in(p), 0, 1, 0)) : $S::identity();
+      if (width < 32) c$r[thread] = fold_lanes<$S>(c$r[thread], width, 32);
 )",
              {{"S", s}, {"r", str(r)}, {"at", str(e_.partials[r].fold)}, {"partials", c_.partials(r, "const " + s)}});
   }
   const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
-  return fill(R"(      const int column = unit % units * 32 + lane;
-      const int from = int((i64)slots_in(p) * part / 8), to = int((i64)slots_in(p) * (part + 1) / 8);
+  return fill(R"(      const int width = COLUMNS_FOLDED, column = unit % units * width + lane % width;
+      const int share = thread / width, shares = 256 / width;
+      const int from = int((i64)slots_in(p) * share / shares), to = int((i64)slots_in(p) * (share + 1) / shares);
 $shared      finish_sync();
-      if (part == 0 && column < tile_columns(p)) {
+      if (thread < width && column < tile_columns(p)) {
 $folded$finished      }
 )",
               {{"shared", shared},
@@ -204,13 +206,14 @@ $body      return;
                  {{"extent", extent}, {"size", size}, {"body", body}});
   };
   if (e_.finishes[0]) units("most_rows(p)", "rows_folded(p)", by_rows());
-  if (e_.finishes[1]) units("tile_columns(p)", "32", by_columns());
+  if (e_.finishes[1]) units("tile_columns(p)", "COLUMNS_FOLDED", by_columns());
   if (e_.finishes[2]) code += all();
   return fill(
       R"(#if !LONE_COLUMNS
 #define FINISHES 1
 #endif
 #define BLOCKS_WORD $counters
+#define COLUMNS_FOLDED (TURNED ? columns_folded(tile_columns(p), slots_in(p)) : 32)
 DEVICE int finish_units(const Params& p) { return ($count$one) * batches(p); }
 DEVICE void finish(const Params& p, int unit, int thread, u32 shared) {
   struct { int batch; } t;
