@@ -111,9 +111,13 @@ TEST(Turned, GatesAreAskedFor) {
 TEST(Turned, LeavesRowsToThePassThatIsGiven) {
   for (const char* text : {layer_norm, softmax, bytes_of_rows}) {
     const Shape shape{1, 270, 28672, 12288};
+    const std::string operands = text == layer_norm ? "4" : "0";
     const Decision turned = decided(subject(text, "sm_90a", "turned"), shape),
-                   given = decided(subject(text, "sm_90a"), shape);
-    EXPECT_TRUE(turned.turned && !given.turned);  // nothing was measured of passes behind a turned one yet
+                   given = decided(
+                       subject(text, "sm_90a", "pingpong 128x192x4 sub 32x2 aux " + operands + " raster 12"), shape);
+    EXPECT_TRUE(decided(subject(text, "sm_90a"), shape).turned);
+    EXPECT_FALSE(decided(subject(text, "sm_90a"), {1, 64, 28672, 12288}).turned);
+    EXPECT_FALSE(decided(subject(text, "sm_90a"), {1, 270, 28672, 1024}).turned);
     ASSERT_EQ(turned.kernels.size(), 2u) << turned.describe();
     ASSERT_EQ(given.kernels.size(), 2u) << given.describe();
     const Kernel &pass = turned.kernels[1], &same = given.kernels[1];

@@ -149,7 +149,9 @@ double expected(const Decision& d, const Subject& subject, const Layout& layout)
   double bytes = 0;
   for (std::size_t p = 0; p < d.phases.size(); ++p)
     if (d.phases[p] == Where::memory) bytes += d.outline.phases[p].read + d.outline.phases[p].written;
-  const std::int64_t rows = layout.shape.batch * layout.shape.m, columns = layout.shape.n;
+  std::int64_t rows = layout.shape.m, columns = layout.shape.n;
+  if (layout.turned) std::swap(rows, columns);  // a pass has those that were given
+  rows *= layout.shape.batch;
   const int each = static_cast<int>(bytes / (static_cast<double>(rows) * static_cast<double>(columns)) + 0.5);
   return chosen->microseconds + pass_microseconds(rows, columns, each, subject.multiprocessors);
 }
@@ -157,7 +159,7 @@ double expected(const Decision& d, const Subject& subject, const Layout& layout)
 // How much of the time the model is to expect of a turned product (decision 0269). Behind a short K, and of few rows,
 // it foretells more than there is, and of statistics there is nothing, unless a launch is saved; in groups there never
 // is.
-double gain_asked(const Subject& subject, const Layout& layout, int passes) {
+double gain_asked(const Subject& subject, const Layout& layout, bool saves) {
   constexpr double of_elements = 0.99, of_statistics = 0.98, of_few = 0.95;
   constexpr std::int64_t least_rows = 129;
   std::int64_t least_k = 1024;
@@ -172,7 +174,7 @@ double gain_asked(const Subject& subject, const Layout& layout, int passes) {
   }
   const bool large = layout.shape.m >= least_rows && layout.shape.k >= least_k;
   if (elements) return large ? of_elements : of_few;
-  return large || passes ? of_statistics : 0;
+  return large || saves ? of_statistics : 0;
 }
 
 // The product, or that of the other's rows, where that is asked for or the model expects less of it.
@@ -189,15 +191,16 @@ Decision decide_either(const Subject& subject, const Layout& layout, const Judge
   if (!other) return Decider(subject, layout, judge).run();
   if (!request.turned) {
     Foretold as_given = foretell(subject, layout);
-    const double gain = gain_asked(subject, layout, as_given.decision.passes);
-    if (gain == 0) return judged(std::move(as_given), subject, layout, judge);
+    const int passes = as_given.decision.passes;
+    if (gain_asked(subject, layout, passes != 0) == 0) return judged(std::move(as_given), subject, layout, judge);
     Foretold as_turned = foretell(other->subject, other->layout);
-    const double now = expected(as_given.decision, subject, layout);
     const Decision& d = as_turned.decision;
-    if (d.passes || expected(d, other->subject, other->layout) > gain * now || !d.fused)
+    const int left = d.passes;
+    const double now = expected(as_given.decision, subject, layout), gain = gain_asked(subject, layout, left < passes);
+    if (!d.fused || gain == 0 || expected(d, other->subject, other->layout) > gain * now)
       return judged(std::move(as_given), subject, layout, judge);
     Decision decision = judged(std::move(as_turned), other->subject, other->layout, judge);
-    if (!decision.fused || decision.passes) return judged(std::move(as_given), subject, layout, judge);
+    if (!decision.fused || decision.passes > left) return judged(std::move(as_given), subject, layout, judge);
     turn_back(decision);
     return decision;
   }

@@ -142,8 +142,10 @@ Choice choose(const Site& site, Hold hold);
 std::optional<Choice> in_two_launches(const Site& site, const Choice& held) {
   Choice apart = choose(site, Hold::nothing);
   if (apart.order.empty()) return {};
+  std::int64_t rows = site.shape.m, columns = site.columns;
+  if (site.variant.turned) std::swap(rows, columns);  // a pass has those that were given
   const double pass =
-      pass_microseconds(site.shape.batch * site.shape.m, site.columns,
+      pass_microseconds(site.shape.batch * rows, columns,
                         apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column, site.multiprocessors);
   if (microseconds(apart, site) + pass < microseconds(held, site)) return apart;
   return {};
