@@ -97,13 +97,16 @@ TEST(Turned, GathersPairs) {
   EXPECT_EQ(map.dimensions[3].box, 64);
 }
 
-// Nothing was measured of them yet: who wants one asks for it.
-TEST(Turned, GatesAreAskedFor) {
-  EXPECT_TRUE(chosen(plan_for(bias_relu, "sm_90a"), 161, 8192, 4096).starts_with("turned "));
+// Of 45 measured cells one gained a tenth, as the model had foretold, and most lost a little (decision 0302).
+TEST(Turned, GatesWhereTheModelExpectsLess) {
   for (const char* text : {swiglu, pairs, halves_of_operands}) {
-    const std::string schedule = chosen(plan_for(text, "sm_90a"), 161, 8192, 4096);
-    EXPECT_FALSE(schedule.empty() || schedule.starts_with("turned")) << schedule;
-    EXPECT_TRUE(chosen(plan_for(text, "sm_90a", "turned"), 161, 8192, 4096).starts_with("turned "));
+    const auto schedule = [&](const std::string& asked, std::int64_t m, std::int64_t n, std::int64_t k) {
+      return chosen(plan_for(text, "sm_90a", asked), m, n, k);
+    };
+    EXPECT_TRUE(schedule("", 477, 2304, 1216).starts_with("turned ")) << schedule("", 477, 2304, 1216);
+    const std::string given = schedule("", 5, 768, 6272);
+    EXPECT_FALSE(given.empty() || given.starts_with("turned")) << given;
+    EXPECT_TRUE(schedule("turned", 5, 768, 6272).starts_with("turned "));
   }
 }
 

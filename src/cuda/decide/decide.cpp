@@ -165,7 +165,6 @@ double gain_asked(const Subject& subject, const Layout& layout, bool saves) {
   std::int64_t least_k = 1024;
   bool elements = true;
   for (const Phase& phase : subject.program->phases) {
-    if (has_pieces(phase)) return 0;  // not measured (decision 0302)
     elements = elements && phase.reductions.empty();
     if (std::ranges::any_of(phase.reductions, [](const lower::Reduction& r) { return r.group != 0; })) return 0;
     // What becomes a column's is folded by all warps of a subtile, which a shorter K does not hide.
