@@ -37,7 +37,7 @@ struct Row {
 // `whole`: runs of 128 bytes.
 Row row_of(const agreed::WindowRows& w, std::int64_t size, bool whole) {
   Row row{w.channels, w.axis[2].taps};
-  while (w.axis[2].step * row.channels * size % 16 != 0) ++row.channels;
+  while (std::int64_t{w.axis[2].step} * row.channels * size % 16 != 0) ++row.channels;
   const auto bytes = [&](int taps) { return taps * row.channels * size; };
   while (bytes(row.taps) % 16 != 0) ++row.taps;
   for (int taps = row.taps; taps < 2 * row.taps + 16; ++taps) {
@@ -58,7 +58,7 @@ agreed::UnpackedImages copy(agreed::WindowRows& rows, int channels, const std::o
   agreed::WindowAxis& axis = rows.axis[2];
   if (row) {
     x.first = axis.first, x.packed = row->channels, x.columns = (axis.pixels - 1) * axis.step + row->taps;
-    while (x.columns * x.packed * size % 16 != 0) ++x.columns;
+    while (std::int64_t{x.columns} * x.packed * size % 16 != 0) ++x.columns;
     rows.channels = row->taps * row->channels, rows.taps = rows.axis[0].taps * rows.axis[1].taps;
     axis = {axis.pixels, axis.pixels, 1, 0, 1, 1, std::int64_t{axis.step} * row->channels};
   } else {
