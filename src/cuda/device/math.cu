@@ -370,6 +370,11 @@ DEVICE i64 to_i64(bool x) { return x; }
 DEVICE i64 to_i64(i64 x) { return x; }
 template <typename T> DEVICE int to_s8(T x) { return min(max(to_i32(x), -128), 127); }
 template <typename T> DEVICE int to_u8(T x) { return min(max(to_i32(x), 0), 255); }
+#ifndef POSTLUDE_HOST
+// The conversion saturates to its own width, too.
+DEVICE int to_s8(float x) { int r; asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+DEVICE int to_u8(float x) { int r; asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+#endif
 template <typename T> DEVICE bool to_boolean(T x) { return x != T(0); }
 DEVICE float to_f32(float x) { return x; }
 DEVICE float to_f32(int x) { return float(x); }
@@ -472,8 +477,8 @@ template <typename T> DEVICE u32 pack_f16(T a, T b) { return f32x2_to_f16(to_f32
 template <typename T> DEVICE u32 pack_e4m3(T a, T b) { return f32x2_to_e4m3(to_f32(a), to_f32(b)); }
 template <typename T> DEVICE u32 pack_e5m2(T a, T b) { return f32x2_to_e5m2(to_f32(a), to_f32(b)); }
 // Not by cvt.pack: behind a relu ptxas 13.0 makes F2IP.U8.F32.NTZ.RELU of it, which an H200 does not know.
-template <typename T> DEVICE u32 pack_s8(T a, T b) { return u32(to_s8(a) & 255) | u32(to_s8(b) & 255) << 8; }
-template <typename T> DEVICE u32 pack_u8(T a, T b) { return u32(to_u8(a)) | u32(to_u8(b)) << 8; }
+template <typename T> DEVICE u32 pack_s8(T a, T b) { return __byte_perm(u32(to_s8(a)), u32(to_s8(b)), 0x40) & 0xffff; }
+template <typename T> DEVICE u32 pack_u8(T a, T b) { return __byte_perm(u32(to_u8(a)), u32(to_u8(b)), 0x40) & 0xffff; }
 template <typename T> DEVICE u32 pack_bool(T a, T b) { return u32(to_boolean(a)) | u32(to_boolean(b)) << 8; }
 // Two or four neighbours in one store; `at` is a multiple of as many, and the base aligned to them.
 template <typename T> DEVICE void store_bf16(i64 base, i64 at, T a, T b) { ((u32*)base)[at / 2] = pack_bf16(a, b); }
