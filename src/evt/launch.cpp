@@ -96,15 +96,6 @@ std::array<std::int64_t, 3> partial_strides(const Slot& slot, const Given& given
   return {1, column, extents[1] * column};
 }
 
-// One way in which a tree is used: its plan, and what of the arguments is bound to it.
-struct Used {
-  Form form;
-  Plan plan;
-  std::vector<Slot> slots;
-  std::vector<Plan::Slot> wanted;  // in the order of `slots`, where they are in the graph
-  std::optional<Plan::Slot> c, d;
-};
-
 Plan::Slot find_slot(const std::vector<Plan::Slot>& all, const std::string& name) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Plan::Slot& slot) { return slot.name == name; });
   return found == all.end() ? Plan::Slot{} : *found;
@@ -122,6 +113,15 @@ std::string key(const Form& form, bool batched, const Target& target) {
 }
 
 }  // namespace
+
+// One way in which a tree is used: its plan, and what of the arguments is bound to it.
+struct Used {
+  Form form;
+  Plan plan;
+  std::vector<Slot> slots;
+  std::vector<Plan::Slot> wanted;  // in the order of `slots`, where they are in the graph
+  std::optional<Plan::Slot> c, d;
+};
 
 struct Kernel::State {
   Description description;
