@@ -50,10 +50,12 @@ case $how in
     type=$(given CMAKE_BUILD_TYPE)
     ninja -C "$build" -t compdb >"$work/build.json" || echo '[]' >"$work/build.json"
     launcher="python3;-SE;$source/tests/install/taken.py;$build;$work/build;$launcher"
-    configure -DPOSTLUDE_SOURCE="$source" -DCMAKE_BUILD_TYPE="$type" -DCMAKE_CXX_FLAGS="$(given CMAKE_CXX_FLAGS)" \
+    configure -DPOSTLUDE_SOURCE="$source" -DCMAKE_BUILD_TYPE="$type" \
+              -DCMAKE_UNITY_BUILD="$(given CMAKE_UNITY_BUILD)" -DCMAKE_UNITY_BUILD_BATCH_SIZE="$(given CMAKE_UNITY_BUILD_BATCH_SIZE)" \
+              -DCMAKE_CXX_FLAGS="$(given CMAKE_CXX_FLAGS)" \
               "-DCMAKE_CXX_FLAGS_${type^^}=$(given "CMAKE_CXX_FLAGS_${type^^}")" | tee "$work/log"
     "$work/build/consumer"
-    if [ -e "$build/build.ninja" ] && grep "^compiled: $source/src/" "$work/log"; then
+    if [ -e "$build/build.ninja" ] && grep -E "^compiled: ($source/src|$build)/" "$work/log"; then
       echo "the sources above are compiled with other flags than in $build" >&2
       exit 1
     fi
