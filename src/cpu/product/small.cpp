@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <vector>
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -98,8 +100,11 @@ bool copies_columns(std::int64_t m, std::int64_t k) { return m >= least_copied &
 
 class SmallProduct {
  public:
-  SmallProduct(const Product& product, const Blocking& blocking, const RunOptions& options)
-      : product_(product),
+  // With `calls` what run() would call goes there instead.
+  SmallProduct(const Product& product, const Blocking& blocking, const RunOptions& options,
+               std::vector<std::function<void()>>* calls = nullptr)
+      : calls_(calls),
+        product_(product),
         blocking_(blocking),
         options_(options),
         kernels_(kernels_for(blocking.isa, {.m = product.m, .a = DType::f32, .b = DType::f32})),
@@ -119,7 +124,7 @@ class SmallProduct {
     if (blocking_.small == Small::packed) {
       sides.tiles = words, sides.tiles_row = packed_row(packed_together(product_.m, tiled, kernels_));
       if (product_.m <= row_group) sides.panel = words;
-      else pack(0, tiled, words, sides.tiles_row);
+      else later([this, tiled, words, row = sides.tiles_row] { pack(0, tiled, words, row); });
     } else {
       sides.tiles = b, sides.tiles_row = product_.b.row_stride;
     }
@@ -128,8 +133,7 @@ class SmallProduct {
       const bool apart = product_.b.row_stride != 1 && product_.k > 1;
       if (apart || copies_columns(product_.m, product_.k)) {
         float* const to = words + (blocking_.small == Small::packed ? product_.k * packed_row(tiled) : 0);
-        if (apart) gather_columns(tiled, to);
-        else copy_columns(tiled, to);
+        later([this, apart, tiled, to] { apart ? gather_columns(tiled, to) : copy_columns(tiled, to); });
         sides.dots = to, sides.dots_column = gathered_row(product_.k);
       }
     }
@@ -148,7 +152,9 @@ class SmallProduct {
       const std::int64_t row1 = std::min(row0 + blocking_.group_rows, end);
       rows(row0, row1, sides, acc, blocking_.acc_row, nullptr);
       if (direct) {
-        kernels_.store_direct(*direct, acc, blocking_.acc_row, row0, row1 - row0, 0, product_.n);
+        later([this, direct, acc, row0, row1] {
+          kernels_.store_direct(*direct, acc, blocking_.acc_row, row0, row1 - row0, 0, product_.n);
+        });
       } else {
         options_.consumer.consume(options_.consumer.context, {thread, row0, row1 - row0, 0, product_.n, acc,
                                                               blocking_.acc_row, blocking_.piece_stride});
@@ -157,6 +163,17 @@ class SmallProduct {
   }
 
  private:
+  template <class Run>
+  void call(void (*kernel)(const Run&), const Run& run) const {
+    if (calls_ == nullptr) return kernel(run);
+    calls_->push_back([kernel, run] { kernel(run); });
+  }
+  template <class F>
+  void later(F f) const {
+    if (calls_ == nullptr) return f();
+    calls_->push_back(f);
+  }
+
   // B as tiles read it, and its last columns as dot products do; or the place of a panel.
   struct Sides {
     const float *tiles = nullptr, *dots = nullptr;
@@ -213,14 +230,14 @@ class SmallProduct {
       run.a = b.tiles, run.a_row = product_.b.column_stride, run.rows = tiled;
       run.b = left, run.b_step = 1, run.b_column = a.row_stride;
       run.columns = row1 - row0, run.k = product_.k, run.c = c, run.c_row = 1, run.c_column = c_row;
-      return kernels_.upright(run);
+      return call(kernels_.upright, run);
     }
     if (blocking_.small == Small::upright) {
       SmallRun run;
       run.a = left, run.a_row = a.row_stride, run.rows = row1 - row0;
       run.b = b.tiles, run.b_step = b.tiles_row, run.b_column = product_.b.column_stride;
       run.columns = tiled, run.k = product_.k, run.c = c, run.c_row = c_row, run.direct = direct;
-      return kernels_.upright(run);
+      return call(kernels_.upright, run);
     }
     if (in_parts_) {
       ThinRun run;
@@ -229,7 +246,7 @@ class SmallProduct {
       run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
       run.b = reinterpret_cast<const char*>(b.tiles), run.b_step = b.tiles_row * 4, run.columns = tiled;
       run.c = c, run.c_row = c_row;
-      kernels_.thin_n_major(run);
+      call(kernels_.thin_n_major, run);
     } else if (tiled > 0) {
       SmallRun run;
       run.asks = direct != nullptr && product_.m * product_.n > large_b;
@@ -239,14 +256,14 @@ class SmallProduct {
       if (b.panel != nullptr) {
         for (; run.column0 < tiled; run.column0 += kernels_.panel, run.c += kernels_.panel) {
           run.rows = row1 - row0, run.columns = std::min<std::int64_t>(kernels_.panel, tiled - run.column0);
-          pack(run.column0, run.columns, b.panel, b.tiles_row);
-          tiles_.small(run);
+          later([this, at = run.column0, columns = run.columns, b] { pack(at, columns, b.panel, b.tiles_row); });
+          call(tiles_.small, run);
         }
       }
       const std::int64_t height = height_of_rows(tiled);
       for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += run.rows) {
         run.rows = row1 - row < 2 * height ? row1 - row : height;
-        tiles_.small(run);
+        call(tiles_.small, run);
         run.a += run.rows * a.row_stride, run.c += run.rows * c_row, run.row0 += run.rows;
       }
     }
@@ -260,7 +277,7 @@ class SmallProduct {
       run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
       run.b = reinterpret_cast<const char*>(b.dots), run.b_column = b.dots_column * 4, run.columns = blocking_.dots;
       run.c = c + tiled, run.c_row = c_row;
-      kernels_.thin_k_major(run);
+      call(kernels_.thin_k_major, run);
       return;
     }
     run.b_column = a.row_stride * 4;
@@ -275,7 +292,7 @@ class SmallProduct {
       for (std::int64_t k = 0; k < product_.k; k += part) {
         run.a = b.dots + j * b.dots_column + k, run.b = reinterpret_cast<const char*>(left + k);
         run.k = std::min(part, product_.k - k), run.accumulate = k > 0;
-        kernels_.thin_k_major(run);
+        call(kernels_.thin_k_major, run);
       }
     }
   }
@@ -302,6 +319,7 @@ class SmallProduct {
     return columns <= kernels_.panel ? product_.m : row_group;
   }
 
+  std::vector<std::function<void()>>* const calls_;
   const Product& product_;
   const Blocking& blocking_;
   const RunOptions& options_;
@@ -310,6 +328,23 @@ class SmallProduct {
 };
 
 }  // namespace
+
+struct SmallCalls::Recorded {
+  Recorded(const Product& product, const Blocking& blocking, const RunOptions& options)
+      : small(product, blocking, options, &calls) {
+    small.run(0, 0, product.m);
+  }
+  std::vector<std::function<void()>> calls;
+  const SmallProduct small;
+};
+
+SmallCalls::SmallCalls(const Product& product, const Blocking& blocking, const RunOptions& options)
+    : recorded_(std::make_unique<Recorded>(product, blocking, options)) {}
+SmallCalls::~SmallCalls() = default;
+
+void SmallCalls::run() const {
+  for (const std::function<void()>& call : recorded_->calls) call();
+}
 
 SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   const auto no = [](const char* why) { return SmallChoice{Small::no, 0, why}; };

@@ -19,4 +19,17 @@ void block_small(Blocking& blocking, const SmallChoice& choice, const ProductSha
 
 void run_small(const Product& product, const Blocking& blocking, const RunOptions& options);
 
+// What run_small calls where one thread has all of a product with a direct epilogue: the same each time, so that a call
+// of a few nanoseconds need not find it again (decision 0303). All that it is given outlives it.
+class SmallCalls {
+ public:
+  SmallCalls(const Product& product, const Blocking& blocking, const RunOptions& options);
+  ~SmallCalls();
+  void run() const;
+
+ private:
+  struct Recorded;
+  std::unique_ptr<const Recorded> recorded_;
+};
+
 }  // namespace postlude::inline v0::cpu

@@ -83,6 +83,15 @@ void Call::bind_pass(PassDecision& pass, Frames& frames) {
   if (pass.over_batches) return;
   set_options(pass, frames.options, frames.direct, frames.consuming);
   prepare_product(pass, frames);
+  record(pass, frames);
+}
+
+// A call that is one small product of one thread, which nothing follows or precedes.
+void Call::record(const PassDecision& pass, const Frames& frames) {
+  if (decision_.passes.size() > 1 || decision_.shape.batch != 1 || pass.blocking->units > 1) return;
+  if (pass.blocking->small == Small::no || pass.assembly || !pass.phases.empty()) return;
+  if (pass.direct && !pass.direct->reads_scalars())
+    small_ = std::make_unique<SmallCalls>(frames.product, *pass.blocking, frames.options);
 }
 
 void Call::prepare_blocks(const PassDecision& pass, Frames& frames) const {
@@ -115,6 +124,7 @@ void Call::prepare_product(const PassDecision& pass, Frames& frames) const {
 }
 
 void Call::run(void*) {
+  if (small_) return small_->run();
   for (std::size_t p = 0; p < pass_frames_.size(); ++p) {
     PassDecision& pass = decision_.passes[p];
     Frames& frames = pass_frames_[p];

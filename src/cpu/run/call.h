@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/decide/decision.h"
+#include "cpu/product/small.h"
 #include "plan/backend.h"
 
 #include <memory>
@@ -58,6 +59,7 @@ class Call final : public BoundCall {
   void bind_pass(PassDecision& pass, Frames& frames);
   void prepare_blocks(const PassDecision& pass, Frames& frames) const;
   void prepare_product(const PassDecision& pass, Frames& frames) const;
+  void record(const PassDecision& pass, const Frames& frames);
 
   void run_phases(const PassDecision& pass, Frames& frames, int thread, Block block);
   void run_blocks(const PassDecision& pass, Frames& frames);
@@ -81,6 +83,7 @@ class Call final : public BoundCall {
   char* shared_ = nullptr;
   char* combine_scratch_ = nullptr;
   std::vector<Frames> pass_frames_;
+  std::unique_ptr<const SmallCalls> small_;  // all of the call, where it is that
 };
 
 }  // namespace postlude::inline v0::cpu
