@@ -19,7 +19,8 @@ Run openblas([[maybe_unused]] const Case& what, [[maybe_unused]] int threads, [[
 #if defined(POSTLUDE_WITH_OPENBLAS)
   if (what.dtype == DType::f32) {
     return [=] {
-      openblas_set_num_threads(threads);
+      // It takes several times as long as a small product.
+      if (openblas_get_num_threads() != threads) openblas_set_num_threads(threads);
       cblas_sgemm(CblasRowMajor, CblasNoTrans, what.b_k_major ? CblasTrans : CblasNoTrans, static_cast<int>(what.m),
                   static_cast<int>(what.n), static_cast<int>(what.k), 1.0f, static_cast<const float*>(a),
                   static_cast<int>(what.k), static_cast<const float*>(b),

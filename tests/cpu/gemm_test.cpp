@@ -369,6 +369,20 @@ TEST_P(GemmTest, NarrowProducts) {
   check(53, 32, 100, DType::bf16, DType::f32, Strides::rows, Strides::dense, Data::any);
 }
 
+// Rows of 9 to 16 columns, in tiles of every height, and B in lines as it lies, packed and copied.
+TEST_P(GemmTest, NarrowRowsReadLines) {
+  for (const Int m : {5, 7, 8, 10, 12, 15, 17, 96, 107}) {
+    for (const Int n : {9, 12, 15, 16}) {
+      for (const Int k : {15, 16, 17, 34, 99}) {
+        for (const Strides b : {Strides::rows, Strides::dense, Strides::columns})
+          check(m, n, k, DType::f32, DType::f32, Strides::rows, b, m % 2 ? Data::any : Data::small_integers);
+      }
+    }
+  }
+  for (const Int k : {512, 1024}) check(203, 13, k, DType::f32, DType::f32, Strides::dense, Strides::dense, Data::any);
+  check(120, 13, 50, DType::f32, DType::f32, Strides::columns, Strides::rows, Data::any);
+}
+
 // Small products are multiplied at once, in the form that takes fewest cycles.
 TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
   struct Case {
@@ -467,6 +481,8 @@ TEST_P(GemmTest, SmallProductsHaveTheSameBitsOnAnyThreads) {
   std::mt19937 random(13);
   for (const auto& [m, n, k] : {std::tuple<Int, Int, Int>{60, 76, 512},
                                 {60, 15, 512},
+                                {300, 14, 100},
+                                {203, 11, 1030},
                                 {228, 76, 512},
                                 {131, 100, 300},
                                 {203, 250, 90},

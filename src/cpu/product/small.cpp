@@ -25,6 +25,7 @@ constexpr std::int64_t b_in_l1 = 4 << 10;
 // Dot products of so many rows read B's columns from whole lines, to which they are copied, and at most so many
 // elements of them before the next part of K, which L1 holds (decision 0172).
 constexpr std::int64_t least_copied = 32, dots_in_l1 = 8 << 10;
+constexpr std::int64_t least_in_lines = 96;
 constexpr std::int64_t row_of_page = 1024;  // elements
 // Fewer multiplications are not worth a second thread.
 constexpr std::int64_t least_for_threads = 1 << 17;
@@ -96,6 +97,11 @@ std::int64_t packed_together(std::int64_t m, std::int64_t columns, const Kernels
   return m <= row_group ? std::min<std::int64_t>(kernels.panel, columns) : columns;
 }
 std::int64_t gathered_row(std::int64_t k) { return round_up(k, 16) + 16; }
+// Many rows read rows of B that are less than a line, and begin anywhere, from whole lines (decision 0303).
+bool copies_lines(const Blocking& blocking, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return blocking.isa >= Isa::avx512 && blocking.small == Small::as_it_lies && blocking.dots == 0 && n > 8 && n < 16 &&
+         k >= 16 && m >= least_in_lines;
+}
 bool copies_columns(std::int64_t m, std::int64_t k) { return m >= least_copied && k > 16; }
 
 class SmallProduct {
@@ -125,6 +131,13 @@ class SmallProduct {
       sides.tiles = words, sides.tiles_row = packed_row(packed_together(product_.m, tiled, kernels_));
       if (product_.m <= row_group) sides.panel = words;
       else later([this, tiled, words, row = sides.tiles_row] { pack(0, tiled, words, row); });
+    } else if (copies_lines(blocking_, product_.m, product_.n, product_.k)) {
+      sides.tiles = words, sides.tiles_row = 16;
+      later([this, words] {
+        kernels_.pack_n_major(Element::f32, false, static_cast<const char*>(product_.b.data),
+                              product_.b.row_stride * 4, static_cast<int>(product_.n), product_.k,
+                              reinterpret_cast<std::uint32_t*>(words), 16);
+      });
     } else {
       sides.tiles = b, sides.tiles_row = product_.b.row_stride;
     }
@@ -408,7 +421,10 @@ void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& sha
     b.group_rows = std::max(rows, narrow_rows);
   }
   b.units = shape.m <= (least_for_threads - 1) / (shape.n * shape.k) ? 1 : ceil_div(shape.m, b.group_rows);
-  const std::int64_t copy = (b.small == Small::packed ? shape.k * packed_row(shape.n - b.dots) : 0) +
+  const std::int64_t lines = b.small == Small::packed                        ? packed_row(shape.n - b.dots)
+                             : copies_lines(b, shape.m, shape.n, shape.k) ? 16
+                                                                           : 0;
+  const std::int64_t copy = shape.k * lines +
                             (shape.b_k_major && !copies_columns(shape.m, shape.k) ? 0 : b.dots * gathered_row(shape.k));
   b.small_acc = static_cast<std::size_t>(round_up(copy * 4, 64));
   b.thread_bytes = b.small_acc + static_cast<std::size_t>(std::min(b.group_rows, shape.m) * b.acc_row * 4);
