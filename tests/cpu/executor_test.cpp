@@ -111,14 +111,23 @@ TEST(ShortBlocks, ReadAgain) {
 
 // A call that is one small product records its kernels' calls when it is bound: what is multiplied is read again.
 TEST(SmallProducts, ReadAgain) {
-  for (const char* text : {"def f(acc):\n    return acc\n", "def f(acc, bias: row, C: tile):\n    return max(acc * 2 + bias + C, 0)\n",
-                           "def f(acc, s: scalar):\n    return acc * s\n"}) {
+  for (const char* text :
+       {"def f(acc):\n    return acc\n", "def f(acc, bias: row, C: tile):\n    return max(acc * 2 + bias + C, 0)\n",
+        "def f(acc, s: scalar):\n    return acc * s\n"}) {
     for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::machine_isa()}) {
       Target target = Target::cpu(2);
       target.isa = cpu::name(std::min(isa, cpu::machine_isa()));
       const Plan plan = compile(Gemm{}, graph_of(text), target);
-      for (const auto [m, n, k] : {std::array<std::int64_t, 3>{1, 7, 6}, {9, 1, 300}, {40, 3, 20}, {60, 9, 3}, {20, 2, 70},
-                                   {33, 70, 9}, {5, 90, 12}, {120, 13, 20}, {40, 35, 70}, {300, 20, 1}}) {
+      for (const auto [m, n, k] : {std::array<std::int64_t, 3>{1, 7, 6},
+                                   {9, 1, 300},
+                                   {40, 3, 20},
+                                   {60, 9, 3},
+                                   {20, 2, 70},
+                                   {33, 70, 9},
+                                   {5, 90, 12},
+                                   {120, 13, 20},
+                                   {40, 35, 70},
+                                   {300, 20, 1}}) {
         for (const bool b_by_k : {false, true}) {
           Operands operands(plan, 1, m, n, k);
           if (b_by_k) operands["B"].tensor.strides = {1, k};

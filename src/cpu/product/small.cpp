@@ -134,9 +134,8 @@ class SmallProduct {
     } else if (copies_lines(blocking_, product_.m, product_.n, product_.k)) {
       sides.tiles = words, sides.tiles_row = 16;
       later([this, words] {
-        kernels_.pack_n_major(Element::f32, false, static_cast<const char*>(product_.b.data),
-                              product_.b.row_stride * 4, static_cast<int>(product_.n), product_.k,
-                              reinterpret_cast<std::uint32_t*>(words), 16);
+        kernels_.pack_n_major(Element::f32, false, static_cast<const char*>(product_.b.data), product_.b.row_stride * 4,
+                              static_cast<int>(product_.n), product_.k, reinterpret_cast<std::uint32_t*>(words), 16);
       });
     } else {
       sides.tiles = b, sides.tiles_row = product_.b.row_stride;
@@ -421,11 +420,11 @@ void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& sha
     b.group_rows = std::max(rows, narrow_rows);
   }
   b.units = shape.m <= (least_for_threads - 1) / (shape.n * shape.k) ? 1 : ceil_div(shape.m, b.group_rows);
-  const std::int64_t lines = b.small == Small::packed                        ? packed_row(shape.n - b.dots)
+  const std::int64_t lines = b.small == Small::packed                     ? packed_row(shape.n - b.dots)
                              : copies_lines(b, shape.m, shape.n, shape.k) ? 16
-                                                                           : 0;
-  const std::int64_t copy = shape.k * lines +
-                            (shape.b_k_major && !copies_columns(shape.m, shape.k) ? 0 : b.dots * gathered_row(shape.k));
+                                                                          : 0;
+  const std::int64_t copy =
+      shape.k * lines + (shape.b_k_major && !copies_columns(shape.m, shape.k) ? 0 : b.dots * gathered_row(shape.k));
   b.small_acc = static_cast<std::size_t>(round_up(copy * 4, 64));
   b.thread_bytes = b.small_acc + static_cast<std::size_t>(std::min(b.group_rows, shape.m) * b.acc_row * 4);
 }
