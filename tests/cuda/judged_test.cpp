@@ -129,6 +129,15 @@ TEST(Decision, DoesNotCompileWhatIsForetoldToSpill) {
        "    x = acc * sa * sb + bias\n    c = x - mean(x, axis=1)\n"
        "    D: bf16 = c * rsqrt(mean(c * c, axis=1) + 1e-5) * gamma + beta\n    return D\n",
        {1, 3763, 984, 1280},
+       1},
+      {"def f(acc, r: tile[bf16], gamma: row[bf16], beta: row[bf16]):\n"  // threads read r
+       "    x = acc * 0.5 + r\n    c = x - mean(x, axis=1)\n"
+       "    D: bf16 = c * rsqrt(mean(c * c, axis=1) + 1e-5) * gamma + beta\n    return D\n",
+       {1, 1093, 7981, 256},
+       1},
+      {"def f(acc, bias: row[f32], gamma: row[bf16]):\n    x = acc + bias\n"
+       "    D: bf16 = x * rsqrt(mean(x * x, axis=1) + 1e-5) * gamma\n    return D\n",
+       {1, 3000, 6400, 768},
        1}};
   for (const auto& [text, shape, foretold] : cases) {
     const Subject s = subject(text, "sm_90a");
@@ -160,8 +169,12 @@ TEST(Decision, ForetellsHundredsOfBytes) {
       "def f(acc, bias: row[bf16], label: col[i64]):\n    x = acc + bias\n"
       "    hit = sum(where(n_index() == label, x, 0), axis=1)\n"
       "    loss: f32 = logsumexp(x, axis=1) - hit\n    return loss\n";
-  for (const auto& [text, shape] :
-       {std::pair{masked, Shape{1, 4314, 14920, 2304}}, {loss, Shape{1, 4096, 24576, 8192}}}) {
+  const char* const softmax =
+      "def f(acc, bias: row[bf16]):\n    x = acc + bias\n    e = exp(x - max(x, axis=1))\n"
+      "    D: bf16 = e / sum(e, axis=1)\n    return D\n";
+  for (const auto& [text, shape] : {std::pair{masked, Shape{1, 4314, 14920, 2304}},
+                                    {loss, Shape{1, 4096, 24576, 8192}},
+                                    {softmax, Shape{1, 9754, 14336, 8192}}}) {
     const Subject s = subject(text, "sm_90a");
     const Decision d = decided(s, shape);
     ASSERT_GE(d.considered.size(), 2u);

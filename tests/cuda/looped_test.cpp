@@ -1,4 +1,4 @@
-// Where an epilogue's code stands once, in a loop over subtiles (decisions 0110, 0116 and 0292).
+// Where an epilogue's code stands once, in a loop over subtiles (decisions 0110, 0116, 0292 and 0305).
 #include "cuda/decided.h"
 
 #include <gtest/gtest.h>
@@ -38,6 +38,9 @@ TEST(Looped, BesideManyAccumulators) {
   EXPECT_FALSE(looped(softmax, held, 4096) || looped(softmax, wide, 6144));
   EXPECT_FALSE(looped(softmax, many, 256) || looped(softmax, wide, 4096));
   const std::string residual = "    D: bf16 = silu(acc) + r\n", loads = "pingpong 128x192x4 sub 32x2 aux 1 raster 12";
+  const std::string dropped = "    D: bf16 = where(random(seed=1) < 0.9, acc / 0.9, 0) + r\n";
+  EXPECT_TRUE(looped(dropped, loads, 4096));
+  EXPECT_FALSE(looped(dropped, loads, 2048));
   EXPECT_TRUE(looped(residual, loads, 8192) && looped(residual, loads + " split 2 by memory at end", 8192));
   EXPECT_TRUE(looped(residual, "turned pingpong 128x176x5 sub 16x4 aux 4 raster 12", 8192));
   EXPECT_FALSE(looped(silu, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12", 8192));

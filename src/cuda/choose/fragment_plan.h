@@ -58,7 +58,7 @@ struct FusedEpilogue : EpilogueText {
     int rows = 0;           // of values of a row
     int row_states = 0;     // of reductions, of each row
     int column_states = 0;  // and of each column
-    int masks = 0;          // tile operands of bools that threads load, each of a fragment's eight by itself
+    int by_threads = 0;     // tile operands that threads load, each of a fragment's eight by itself
     bool draws = false;     // random numbers
   };
   Pressure pressure[2];           // of the phase, and of the held one (spills.h)

@@ -13,8 +13,7 @@ FusedEpilogue::Pressure pressure_of(const lower::Program& program, const Fragmen
     if (!value.wanted) continue;
     if (value.prefetched) found.ahead += size(i.access.buffer) / 2;
     if (value.level == Level::row) found.rows += i.type == DType::i64 ? 2 : 1;
-    if (i.op == Op::operand && i.type == DType::boolean && value.level == Level::element && code.load_of(i.access) < 0)
-      ++found.masks;
+    if (i.op == Op::operand && value.level == Level::element && code.load_of(i.access) < 0) ++found.by_threads;
     found.draws |= value.drawn;
   }
   for (const FragmentCode::Load& load : code.loads) found.loaded += size(load.buffer);
@@ -46,42 +45,81 @@ bool keeps_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int a
   return words >= 29 || first.draws;
 }
 
-// Whether subtiles of 64 keep so much that hundreds of bytes are spilt: masks, whose loads are all begun at once, or
-// operands of columns and a label beside the states of a loss.
+// Whether subtiles of 64 keep so much that hundreds of bytes are spilt: tile operands that threads load, all begun at
+// once, moments or losses of columns beside operands, or operands of columns and a label beside the states of a loss.
 bool keeps_far_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int accumulators) {
   constexpr int states_of_a_loss = 3;
   const FusedEpilogue::Pressure& first = e.pressure[0];
   if (accumulators < 192 || s.sub_n < 64) return false;
-  return first.masks || (apart && e.needs.d_bytes_column == 0 && first.ahead && first.rows >= 2 &&
-                         first.row_states >= states_of_a_loss);
+  if (first.by_threads || (first.column_states >= states_of_a_loss && (first.ahead || first.rows))) return true;
+  return apart && e.needs.d_bytes_column == 0 && first.ahead && first.rows >= 2 && first.row_states >= states_of_a_loss;
 }
 
 // Whether what waits for its rows' statistics keeps too much.
-bool holds_too_much(const FusedEpilogue& e, const Schedule& s, bool once, int accumulators) {
+bool holds_too_much(const FusedEpilogue& e, const Schedule& s, const CodeForm& form, int accumulators) {
+  constexpr int states_of_moments = 3;
   const FusedEpilogue::Pressure &first = e.pressure[0], &held = e.pressure[1];
-  const int ahead = first.ahead * s.sub_n / 4, ahead_held = held.ahead * s.sub_n / 4;
-  if (once) return (accumulators >= 192 && s.sub_n >= 64) || (ahead >= 64 && cluster_tiles(s) > 1);
+  const int rows = consumer_rows(s) / 32, ahead = first.ahead * s.sub_n / 4, ahead_held = held.ahead * s.sub_n / 4;
+  if (form.once && accumulators >= 192 && first.loaded && ahead >= 16 && first.row_states >= states_of_moments &&
+      !form.apart && !form.whole_n)
+    return true;
+  if (form.once) return (accumulators >= 192 && s.sub_n >= 64) || (ahead >= 64 && cluster_tiles(s) > 1);
   if (accumulators >= 192) return ahead || ahead_held || first.rows;
-  const bool many_rows = held.rows * consumer_rows(s) / 32 >= 20;
+  const bool many_rows = held.rows * rows >= 20;
   if (accumulators >= 160)
-    return (ahead >= 16 && first.rows) || (ahead_held >= 16 && many_rows && (ahead || first.loaded));
+    return (ahead >= (form.apart ? 16 : 8) && first.rows) ||
+           (ahead_held && ahead && (first.loaded || (ahead >= 16 && !form.apart))) ||
+           (ahead_held >= 16 && many_rows && (ahead || first.loaded));
+  if (first.by_threads && !form.apart && !e.moves.copies) return true;
+  if (accumulators < 128) return false;
   if (!many_rows || ahead >= 32) return many_rows && ahead_held;
   return s.sub_n >= 64 && ahead_held >= 32 && (ahead == 0 || first.loaded);
 }
 
+// Bytes that are spilt at least where tiles are held and much is read ahead.
+int bytes_held(const FusedEpilogue& e, const Schedule& s, const CodeForm& form, int accumulators) {
+  const FusedEpilogue::Pressure& first = e.pressure[0];
+  if (e.needs.holds && form.once) return accumulators < 192 || first.ahead < 4 ? 0 : first.loaded ? 800 : 200;
+  if (e.needs.holds)
+    return accumulators >= 128 && first.by_threads && first.ahead && !form.apart && !e.moves.copies ? 700 : 0;
+  if (form.once || accumulators < 192 || s.sub_n < 64) return 0;
+  if (consumer_rows(s) < 192) return first.ahead >= 4 ? 300 : 0;
+  return first.ahead >= 3 ? 680 : first.ahead == 2 ? 300 : 0;
+}
+
 }  // namespace
 
-// The constants part what spilled from what did not, of some 1200 kernels; where they are near each other, the compiler
+// The constants part what spilled from what did not, of some 2100 kernels; where they are near each other, the compiler
 // is asked.
-int foretold_bytes(const FusedEpilogue& e, const Schedule& s, bool once, bool apart) {
+int foretold_bytes(const FusedEpilogue& e, const Schedule& s, const CodeForm& form) {
   constexpr int some = 17;
   const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;  // a thread's
-  if (s.mma || accumulators < 128) return 0;
+  if (s.mma || accumulators < (e.needs.holds && !form.once ? 96 : 128)) return 0;
   if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160 ? some : 0;  // all of them live through its loop
-  if (e.needs.holds) return holds_too_much(e, s, once, accumulators) ? some : 0;
-  if (e.held >= 0 || (once && accumulators <= 128)) return 0;
-  if (!once && keeps_far_too_much(e, s, apart, accumulators)) return much_is_spilt;
-  return keeps_too_much(e, s, apart, accumulators) ? some : 0;
+  if (e.held >= 0) {
+    const int bytes = bytes_held(e, s, form, accumulators);
+    return bytes ? bytes : e.needs.holds && holds_too_much(e, s, form, accumulators) ? some : 0;
+  }
+  if (form.once && accumulators <= 128) return 0;
+  if (!form.once && keeps_far_too_much(e, s, form.apart, accumulators)) return much_is_spilt;
+  return keeps_too_much(e, s, form.apart, accumulators) ? some : 0;
+}
+
+int bytes_beside_statistics(const FusedEpilogue& e, const Schedule& s, const CodeForm& form) {
+  constexpr int states_of_softmax = 2, states_of_loss = 3;
+  const FusedEpilogue::Pressure& first = e.pressure[0];
+  if (s.mma || e.held >= 0 || form.once || !form.apart || s.sub_n < 64 || first.row_states == 0 ||
+      consumer_rows(s) * consumer_columns(s) / 128 < 192)
+    return 0;
+  const bool alone = cluster_tiles(s) == 1;
+  if (e.needs.d_bytes_column == 0)
+    return first.ahead >= 2 && first.rows >= 2 && first.row_states >= states_of_loss ? 1050 : 0;
+  if (first.row_states != states_of_softmax)
+    return first.ahead < 2 ? 0 : alone && (first.ahead >= 3 || !form.whole_n) ? 600 : 400;
+  if (first.ahead == 0) return first.rows ? 340 : 0;
+  if (!alone) return form.whole_n ? 0 : 260;
+  if (form.whole_n) return first.ahead == 1 ? (first.rows ? 0 : 280) : first.rows ? 570 : 760;
+  return e.moves.copies ? 700 : first.ahead == 1 ? 850 : 1200;
 }
 
 bool may_spill(const FusedEpilogue& e, const Schedule& s) {

@@ -10,9 +10,18 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] FusedEpilogue::Pressure pressure_of(const lower::Program& program, const FragmentPlan& plan,
                                                   const FragmentCode& code);
 
+// How the code of an epilogue stands.
+struct CodeForm {
+  bool once = false;     // in a loop over subtiles
+  bool apart = false;    // its fragments are computed one after another
+  bool whole_n = false;  // tiles divide N: no masks
+};
+
 // How many bytes this code spills at least, foretold where all of its kind did that were compiled; 0: it may not spill.
-// `once`: it stands once, in a loop over subtiles. `apart`: its fragments are computed one after another.
-[[nodiscard]] int foretold_bytes(const FusedEpilogue& epilogue, const Schedule& schedule, bool once, bool apart);
+[[nodiscard]] int foretold_bytes(const FusedEpilogue& epilogue, const Schedule& schedule, const CodeForm& form);
+
+// The same of statistics of rows in wide subtiles beside most accumulators, which a long main loop may make little of.
+[[nodiscard]] int bytes_beside_statistics(const FusedEpilogue& epilogue, const Schedule& schedule, const CodeForm& form);
 
 // From so many bytes on narrower subtiles of the same tile spill too: 5 of 5 that were recorded, from 600 on.
 constexpr int much_is_spilt = 800;

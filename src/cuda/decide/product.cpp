@@ -63,22 +63,29 @@ bool loops_beside_many(const FusedEpilogue& epilogue, const Schedule& schedule, 
   if (!narrow || needs.operations < least_instructions) return false;
   if (!operands) return schedule.sub_n == usual && k >= hides_loops;
   return k >= hides_operands && bytes_to_spill(schedule, needs, k) >= least_bytes &&
-         foretold_bytes(epilogue, schedule, true, apart(needs, schedule, k)) == 0;
+         foretold_bytes(epilogue, schedule, {.once = true, .apart = apart(needs, schedule, k)}) == 0;
 }
 
 // Whether its code stands once for the fragments of a subtile, in a loop over subtiles (decision 0110): from so many
 // instructions on less code is faster too. What is held for its rows compiles in three quarters of the time, and takes
 // 1 % longer (decision 0116). Beside many accumulators there are seconds of code otherwise. Random numbers beside 192
-// would spill less, but another tile is faster (decision 0292).
+// would spill less, but another tile is faster (decision 0292), except with tile operands behind a long main loop
+// (decision 0305).
 bool looped(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_t k) {
   constexpr int least_instructions = 23, least_held = 30, most_drawn = 176, usual = 32;
+  constexpr std::int64_t hides_draws = 4096;
   const EpilogueNeeds& needs = epilogue.needs;
   if (schedule.looped || schedule.mma || needs.in_groups()) return schedule.looped;
   const bool many = accumulators(schedule) > few_accumulators;
-  const bool draws = epilogue.pressure[0].draws && accumulators(schedule) > most_drawn;
+  const bool draws = epilogue.pressure[0].draws && accumulators(schedule) > most_drawn &&
+                     (needs.aux_bytes_column == 0 || k < hides_draws);
   const bool enough = needs.operations >= (needs.holds ? least_held : least_instructions);
   if (!many || (enough && needs.holds)) return enough;
   return enough ? schedule.sub_n <= usual && !draws : loops_beside_many(epilogue, schedule, k);
+}
+
+bool divides_columns(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t columns) {
+  return columns % (schedule.bn / needs.parts) == 0 && cut_columns(schedule) == 0;
 }
 
 // The source of a site's product by one schedule.
@@ -87,7 +94,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
   if (schedule.mma) variant.promoted = 0;
   variant.a_rows = a_rows(schedule, epilogue.needs);
   variant.whole_m = shape.m % (schedule.bm / epilogue.needs.below) == 0 && !variant.scattered && !schedule.strip_x;
-  variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0 && cut_columns(schedule) == 0;
+  variant.whole_n = divides_columns(schedule, epilogue.needs, columns);
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.lone_rows = lone_rows(schedule, epilogue.needs, columns);
   variant.rolled = is_rolled(epilogue.needs) ? 2 : looped(epilogue, schedule, shape.k) ? 1 : 0;
@@ -222,15 +229,26 @@ int spilled(const std::string& reason) {
 }
 
 constexpr int much_to_spill = 200;  // of what is foretold to spill, some kernels spill less
+constexpr int far_too_much = 600;   // bytes: narrower subtiles of the same tile spill too (5 of 5 that were recorded)
 constexpr const char* would_spill_much = "it would spill hundreds of bytes";
 
+// Why a schedule is not compiled, as it is foretold to spill more than the bytes it may.
+std::string foretold(const FusedEpilogue& epilogue, const Schedule& schedule, const Site& site, int may) {
+  const EpilogueNeeds& needs = epilogue.needs;
+  const CodeForm form{looped(epilogue, schedule, site.shape.k), apart(needs, schedule, site.shape.k),
+                      divides_columns(schedule, needs, site.columns)};
+  int bytes = foretold_bytes(epilogue, schedule, form);
+  if (may >= much_to_spill) bytes = std::max(bytes, bytes_beside_statistics(epilogue, schedule, form));
+  if (bytes == 0 || (bytes <= may && may >= much_to_spill)) return {};
+  return bytes < far_too_much ? "it would spill" : would_spill_much;
+}
+
 // Why a schedule is not compiled to see whether it spills: one did with no more accumulators and subtiles no wider, or
-// so much that narrower ones would too (5 of 5 that were recorded).
+// so much that narrower ones would too.
 std::string would_spill(const Schedule& s, const std::vector<Considered>& before, const std::string& held_for) {
   const auto registers = [](const Schedule& x) { return consumer_rows(x) * consumer_columns(x); };
-  constexpr int much = 600;  // bytes
   for (const Considered& one : before) {
-    const bool narrower_too = spilled(one.reason) >= much || one.reason == would_spill_much;
+    const bool narrower_too = spilled(one.reason) >= far_too_much || one.reason == would_spill_much;
     if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
         one.schedule.looped == s.looped && registers(one.schedule) <= registers(s) &&
         (one.schedule.sub_n <= s.sub_n || narrower_too))
@@ -261,11 +279,8 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (!site.requested && one.reason.empty()) {
         const EpilogueNeeds& needs = choice.epilogue.needs;
         const int may = bytes_to_spill(schedule, needs, site.shape.k);
-        const int foretold = foretold_bytes(choice.epilogue, schedule, looped(choice.epilogue, schedule, site.shape.k),
-                                            apart(needs, schedule, site.shape.k));
-        one.reason = foretold > std::max(may, much_to_spill) ? would_spill_much
-                     : foretold != 0 && may < much_to_spill  ? "it would spill"
-                                                             : judge(source);
+        one.reason = foretold(choice.epilogue, schedule, site, may);
+        if (one.reason.empty()) one.reason = judge(source);
         if (const int bytes = spilled(one.reason); bytes && bytes <= may) one.reason.clear();
         if (!one.reason.empty() && may_loop(choice.epilogue, schedule, site.shape.k)) {
           choice.order.insert(choice.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, schedule);
