@@ -596,9 +596,9 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
     for (float& x : add) x = static_cast<float>(static_cast<int>(random() % 9) - 4) / 4;
     bias[0] = NAN;
 
-    // 1 bias, 2 add, 4 scale and bounds, 8 add with beta, 16 beta = 0 and nothing there to read.
-    for (int parts = 0; parts < 24; ++parts) {
-      if (parts >= 8 && (parts & 3) != 2) continue;
+    // 1 bias, 2 add, 4 scale and bounds, 8 add with beta, 16 beta = 0 and nothing there to read, 32 bounds alone.
+    for (int parts = 0; parts < 40; ++parts) {
+      if (parts >= 8 && parts < 32 && ((parts & 3) != 2 || parts >= 24)) continue;
       for (const bool in_place : {false, true}) {
         std::vector<float> out = add;
         Direct direct;
@@ -609,12 +609,13 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
           direct.add = in_place ? out.data() : add.data();
           direct.add_row_stride = c.n;
         }
-        if (parts >= 8) {
+        if (parts >= 8 && parts < 32) {
           direct.has_beta = true;
           direct.beta = parts & 8 ? 0.5f : 0.0f;  // of values that it keeps exact
           if (parts & 16) direct.add = nullptr;   // would crash if it were read
         }
-        if (parts & 4) direct.alpha = 0.5f, direct.lo = 0.0f, direct.hi = 3.0f;
+        if (parts & 36)
+          direct.alpha = parts & 32 ? 1.0f : 0.5f, direct.lo = 0.0f, direct.hi = parts & 4 ? 3.0f : INFINITY;
         Scratch scratch(blocking, 2);
         scratch.options.direct = &direct;
         run(product, blocking, scratch.options);
@@ -625,7 +626,7 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
             if (direct.bias) x += bias[static_cast<std::size_t>(j)];
             if (direct.add && !(parts & 16)) x += parts & 8 ? direct.beta * add[at] : add[at];
             if (parts & 16) x += 0.0f;
-            if (parts & 4 && !std::isnan(x)) x = x > 0 ? std::min(x, 3.0f) : 0.0f;
+            if (parts & 36 && !std::isnan(x)) x = x > 0 ? std::min(x, direct.hi) : 0.0f;
             if (std::isnan(x)) {
               ASSERT_TRUE(std::isnan(out[at])) << i << ", " << j << ", parts " << parts;
             } else {
@@ -635,6 +636,31 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
           }
         }
       }
+    }
+  }
+}
+
+// A product that rounds to -0 is below a bound of +0, whatever adds it.
+TEST_P(GemmTest, ABoundOfZeroBeatsMinusZero) {
+  const Int m = 53, n = 70;
+  std::vector<float> a(static_cast<std::size_t>(m), -1e-30f), b(static_cast<std::size_t>(n), 1e-30f);
+  std::vector<float> minus(static_cast<std::size_t>(m * n), -0.0f);
+  const Product product{m, n, 1, {a.data(), DType::f32, 1, 1}, {b.data(), DType::f32, n, 1}, nullptr, {}};
+  const Blocking blocking = choose_blocking(shape_of(product), isa());
+  for (const float alpha : {1.0f, 0.5f}) {
+    for (int parts = 0; parts < 4; ++parts) {
+      std::vector<float> out(minus.size(), 1.0f);
+      Direct direct;
+      direct.out = out.data();
+      direct.row_stride = direct.add_row_stride = n;
+      direct.alpha = alpha;
+      direct.lo = 0;
+      if (parts & 1) direct.bias = minus.data();
+      if (parts & 2) direct.add = minus.data();
+      Scratch scratch(blocking, 1);
+      scratch.options.direct = &direct;
+      run(product, blocking, scratch.options);
+      for (const float x : out) ASSERT_EQ(std::bit_cast<std::uint32_t>(x), 0u) << alpha << ", parts " << parts;
     }
   }
 }

@@ -227,6 +227,7 @@ class Decider {
       if (p + 1 == pass.first + pass.count && to.kept < 0) setting.past = leave_caches(setting);
       executors.emplace_back(setting);
     }
+    to.sums = to.sums && !executors[0].reductions()[0].owned();
     ask_ahead(pass, setting, executors);
     for (PhaseExecutor& executor : executors) to.phases.push_back({std::move(executor), 0, {}});
   }
@@ -245,6 +246,7 @@ class Decider {
       if (std::optional<DirectHead> head = direct_head(program_, program_.phases[to.pass.first], to_.buffers)) {
         to.direct = head->form;
         to.rest = std::make_shared<const lower::Phase>(std::move(head->rest));
+        to.sums = is_column_sum(*to.rest);
       }
     }
     if (!to.direct && to.not_direct == nullptr) {

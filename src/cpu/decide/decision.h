@@ -66,6 +66,7 @@ struct PassDecision {
   const char* not_direct = nullptr;  // why not
   // An output is stored in registers, and phases make the rest of it (direct.h: DirectHead).
   std::shared_ptr<const lower::Phase> rest;
+  bool sums = false;                     // the rest is but the sums of that output's columns
   lower::BufferId kept = -1;             // the output in which collected accumulators wait
   const char* not_kept = nullptr;        // why in none
   std::vector<PhaseDecision> phases;     // none where all is in registers

@@ -212,6 +212,13 @@ std::optional<DirectHead> direct_head(const lower::Program& program, const lower
   return {};
 }
 
+bool is_column_sum(const lower::Phase& rest) {
+  if (!rest.stores.empty() || rest.code.size() != 1 || rest.reductions.size() != 1) return false;
+  const lower::Reduction& sum = rest.reductions[0];
+  return rest.code[0].op == Op::acc && sum.reducer == lower::Reducer::sum && sum.type == DType::f32 && sum.group == 0 &&
+         sum.axes.has(Axis::m) && !sum.axes.has(Axis::n) && sum.pieces.size() == 1 && sum.pieces[0].columns.identity();
+}
+
 Direct DirectForm::at(std::span<const Bound> buffers, std::int64_t batch) const {
   auto base = [&](lower::BufferId buffer) {
     return buffer < 0 ? nullptr : static_cast<float*>(buffers[buffer].data) + batch * buffers[buffer].strides[0];

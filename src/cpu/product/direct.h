@@ -38,6 +38,8 @@ struct DirectHead {
   DirectForm form;
   lower::Phase rest;
 };
+// Whether it is but a sum over rows of what the output holds.
+[[nodiscard]] bool is_column_sum(const lower::Phase& rest);
 [[nodiscard]] std::optional<DirectHead> direct_head(const lower::Program& program, const lower::Phase& phase,
                                                     std::span<const Placed> buffers);
 

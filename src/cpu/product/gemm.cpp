@@ -21,6 +21,9 @@ constexpr std::int64_t most_on_the_way = 256 << 10;
 // The next block of B is asked for during this many rows. Earlier, it would push this one out of
 // L2.
 constexpr std::int64_t ahead_rows = 72;
+// Rows of A are asked for where so many panels pass them at most: more hide how long the first one waits (decision
+// 0304).
+constexpr std::int64_t few_panels = 2;
 
 struct Runner {
   const Product& product;
@@ -199,6 +202,7 @@ struct Runner {
           run.a = words.words;
           run.a_row = words.row;
           run.a_step = words.step;
+          if (in_place && !stretched && columns <= few_panels * kernels.panel) run.a_rows = product.m - row;
           run.rows = rows;
           run.steps = steps;
           run.columns = columns;

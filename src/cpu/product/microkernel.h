@@ -55,8 +55,8 @@ struct Prefetch {
 
 // Memory that is needed soon is asked for (into L2) while tiles are computed: `lines` lines in
 // every ahead_steps, from where the last call stopped: few at once, which else wait for each other (decision 0175).
-// Without it packing the next block waits for L3 or memory. A's rows are not asked for: the processor sees them coming
-// (decision 0036).
+// Without it packing the next block waits for L3 or memory. A's rows are asked for by TileRun::a_rows, if at all:
+// mostly the processor sees them coming (decision 0036).
 inline constexpr int ahead_steps = 16;
 struct Ahead {
   const char* row = nullptr;
@@ -103,6 +103,9 @@ struct TileRun {
   const std::int32_t* column_terms = nullptr;
 
   Ahead* ahead = nullptr;
+  // Rows of A from `a` on, also behind this run. The last panel of a tile asks for the next tile's, which a processor
+  // does not see coming: a few streams of short rows side by side (decision 0304). 0: none are asked for.
+  std::int64_t a_rows = 0;
 
   const Direct* direct = nullptr;  // store there instead of to c
   Prefetch prefetch[2];
@@ -238,6 +241,9 @@ struct Kernels {
   void (*upright)(const SmallRun& run) = nullptr;
   // to[i * to_row + x] = from[x * width + i] of 1 to 4 elements i.
   void (*part)(const float* from, int width, std::int64_t count, float* to, std::int64_t to_row) = nullptr;
+  // sums[j] += the sum of column j of `rows` rows.
+  void (*add_rows)(const float* from, std::int64_t row_stride, std::int64_t rows, std::int64_t columns,
+                   float* sums) = nullptr;
   // Applies `direct` to a finished block of accumulators.
   void (*store_direct)(const Direct& direct, const float* acc, std::int64_t acc_row, std::int64_t row0,
                        std::int64_t rows, std::int64_t column0, std::int64_t columns) = nullptr;

@@ -189,8 +189,19 @@ void Call::consume(void* context, const FinishedBlock& finished) {
   block.piece_stride = finished.piece_stride;
   block.partial = (block.batch * pass.row_blocks() + block.row0 / pass.block_rows) * pass.column_blocks() +
                   block.column0 / pass.block_columns;
+  if (consuming.pass->sums) return consuming.self->add_rows(*consuming.pass, block);
   const int thread = consuming.thread >= 0 ? consuming.thread : finished.thread;
   consuming.self->run_phases(*consuming.pass, *consuming.frames, thread, block);
+}
+
+// A block whose phase is but sums of columns: to begin a phase takes longer than these (decision 0304).
+void Call::add_rows(const PassDecision& pass, const Block& block) {
+  const ReductionExecutor& reduction = pass.phases[0].executor.reductions()[0];
+  char* const entry = reduction.entry(block.partial);
+  reduction.reset(entry);
+  kernels_for(pass.blocking->isa, {})  // of f32
+      .add_rows(reinterpret_cast<const float*>(block.acc), block.acc_row, block.rows, block.columns,
+                reduction.column_sums(entry));
 }
 
 Product Call::product_of(const PassDecision& pass, std::int64_t batch) const {

@@ -62,6 +62,7 @@ class Call final : public BoundCall {
   void record(const PassDecision& pass, const Frames& frames);
 
   void run_phases(const PassDecision& pass, Frames& frames, int thread, Block block);
+  static void add_rows(const PassDecision& pass, const Block& block);
   void run_blocks(const PassDecision& pass, Frames& frames);
   void run_product(const PassDecision& pass, Frames& frames);
   void pack(PassDecision& pass);

@@ -76,6 +76,10 @@ class ReductionExecutor {
   [[nodiscard]] float* sums(char* entry, std::int64_t row, const Region& block) const {
     return reinterpret_cast<float*>(entry + components_[0].offset) + (keep_rows_ ? row - block.row0 : 0);
   }
+  // The f32 sums of a block's columns.
+  [[nodiscard]] float* column_sums(char* entry) const {
+    return reinterpret_cast<float*>(entry + components_[0].offset);
+  }
   [[nodiscard]] std::int64_t sum_row_stride() const { return keep_rows_ ? 1 : 0; }
   void finish(const char* entry, std::int64_t batch, const Region& block) const;
   // A component of a reduction by row (one call of a function along rows, with states and results
