@@ -174,7 +174,7 @@ TEST(Decision, ForetellsHundredsOfBytes) {
       "    D: bf16 = e / sum(e, axis=1)\n    return D\n";
   for (const auto& [text, shape] : {std::pair{masked, Shape{1, 4314, 14920, 2304}},
                                     {loss, Shape{1, 4096, 24576, 8192}},
-                                    {softmax, Shape{1, 9754, 14336, 8192}}}) {
+                                    {softmax, Shape{1, 9754, 14337, 8192}}}) {
     const Subject s = subject(text, "sm_90a");
     const Decision d = decided(s, shape);
     ASSERT_GE(d.considered.size(), 2u);

@@ -21,7 +21,8 @@ struct CodeForm {
 [[nodiscard]] int foretold_bytes(const FusedEpilogue& epilogue, const Schedule& schedule, const CodeForm& form);
 
 // The same of statistics of rows in wide subtiles beside most accumulators, which a long main loop may make little of.
-[[nodiscard]] int bytes_beside_statistics(const FusedEpilogue& epilogue, const Schedule& schedule, const CodeForm& form);
+[[nodiscard]] int bytes_beside_statistics(const FusedEpilogue& epilogue, const Schedule& schedule,
+                                          const CodeForm& form);
 
 // From so many bytes on narrower subtiles of the same tile spill too: 5 of 5 that were recorded, from 600 on.
 constexpr int much_is_spilt = 800;
