@@ -47,6 +47,31 @@ TEST(Looped, BesideManyAccumulators) {
   EXPECT_FALSE(looped(residual, loads, 4096) || looped(residual, loads + " split 8 by memory at end", 8192));
 }
 
+// Behind a short K what no more than 128 accumulators would make longer than 32 KB loops over wide subtiles.
+TEST(Looped, WhereInstructionsWouldBeWaitedFor) {
+  const auto looped = [](const std::string& body, const std::string& schedule, std::int64_t k) {
+    const std::string tile = body.find("+ r") == body.npos ? "" : ", r: tile[bf16]";
+    const Subject s = subject("def f(acc" + tile + "):\n" + body + "    return D\n", "sm_90a", schedule);
+    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
+  };
+  const std::string silu = "    D: bf16 = silu(acc)\n", wide = "pingpong 128x128x5 sub 64x2 aux 0 raster 12";
+  EXPECT_TRUE(looped(silu, wide, 256) && looped(silu, wide, 1024));
+  EXPECT_FALSE(looped(silu, wide, 1032) || looped("    D: bf16 = acc\n", wide, 256));
+  EXPECT_FALSE(looped(silu, "pingpong 128x128x5 sub 32x2 aux 0 raster 12", 256));
+  EXPECT_FALSE(looped(silu, "pingpong 64x128x8 sub 64x2 aux 0 raster 12", 256));
+  EXPECT_FALSE(looped("    D: bf16 = silu(acc) + r\n", "pingpong 128x128x5 sub 64x2 aux 2 raster 12", 256));
+  EXPECT_FALSE(looped("    D: bf16 = acc * rsqrt(sum(acc * acc, axis=1))\n", wide, 256));
+}
+
+// Wide subtiles come before a fifth stage there.
+TEST(Looped, WideSubtilesBehindAShortK) {
+  const Subject s = subject("def f(acc, r: tile[bf16]):\n    D: bf16 = silu(acc) + r\n    return D\n", "sm_90a");
+  const auto first = [&](std::int64_t k) { return to_string(decided(s, {1, 6481, 14336, k}).chosen()->schedule); };
+  EXPECT_EQ(first(256), "pingpong 128x128x5 sub 64x2 aux 2 raster 2");
+  EXPECT_EQ(first(512), "pingpong 128x128x5 sub 64x2 aux 2 raster 2");
+  EXPECT_NE(first(520).find(" sub 32x2 "), std::string::npos) << first(520);
+}
+
 // What is foretold to spill stays unrolled, where a smaller tile would be taken otherwise.
 TEST(Looped, UnlessItSpillsThen) {
   const Subject s = subject(
@@ -64,10 +89,10 @@ TEST(Looped, WhereFewAccumulatorsSpill) {
       "def f(acc, label: col[i64]):\n    D: bf16 = acc\n    hit = sum(where(n_index() == label, acc, 0), axis=1)\n"
       "    loss: f32 = logsumexp(acc, axis=1) - hit\n    return D, loss\n",
       "sm_90a");
-  const Layout layout = usual_layout(s.problem, *s.program, {1, 19243, 6504, 768});
+  const Layout layout = usual_layout(s.problem, *s.program, {1, 4096, 4096, 1280});
   int asked = 0;
   const Decision d =
-      decide(s, layout, [&](const auto&) { return std::string(++asked == 1 ? "it spills 76 bytes" : ""); });
+      decide(s, layout, [&](const auto&) { return std::string(++asked == 1 ? "it spills 96 bytes" : ""); });
   Schedule first = d.considered.front().schedule;
   EXPECT_FALSE(first.looped);
   first.looped = true;

@@ -91,6 +91,16 @@ static bool all_on_their_way(Schedule& tile, const EpilogueNeeds& needs) {
   return illegal(tile, needs).empty() && resident(tile, needs) == beside;
 }
 
+// Behind a short K a consumer with three wide subtiles has them, beside at least four stages (decision 0306).
+static bool with_wide_subtiles(Schedule& tile, const EpilogueNeeds& needs) {
+  constexpr int wide = 64, least = 4;
+  if (!needs.short_k || needs.full_stages || consumer_rows(tile) * tile.bn < 3 * 64 * wide) return false;
+  tile.sub_n = wide, tile.d_buffers = 2, tile.aux_stages = needs.aux_bytes_column ? 2 : 0;
+  for (tile.stages = 12; tile.stages >= least; --tile.stages)
+    if (illegal(tile, needs).empty()) return true;
+  return false;
+}
+
 Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   struct Staging {
     int sub_n, d_buffers, aux_stages;
@@ -120,6 +130,7 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     tile.stages = 0;
     return tile;
   }
+  if (with_wide_subtiles(tile, needs)) return tile;
   // Where few stages are full and a consumer has four wide subtiles, these come first (decision 0237).
   const bool few = needs.full_stages && consumer_rows(tile) * tile.bn >= 4 * 64 * 64;
   const int most = few ? needs.full_stages : needs.most_stages;

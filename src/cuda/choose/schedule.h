@@ -131,6 +131,7 @@ struct EpilogueNeeds {
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
   int full_stages = 0;         // of a short K that is held with tile operands: so few are full; 0: any
+  bool short_k = false;        // K has at most eight blocks, and wide subtiles are worth more than a fifth stage
   [[nodiscard]] bool in_groups() const { return group || row_group; }
 };
 inline constexpr int narrowest_subtile = 16;

@@ -37,6 +37,11 @@ bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
          hides(needs, k) && apart(needs, schedule, k);
 }
 
+// Whether K has so few bytes that what comes behind it is much of the time; what was not measured has not.
+bool is_short(const EpilogueNeeds& needs, std::int64_t k, std::int64_t bytes) {
+  return k * needs.element_bytes <= bytes && !needs.windows && !needs.counts_pixels && !needs.promoted && !needs.turned;
+}
+
 int accumulators(const Schedule& schedule) {  // a thread's
   return consumer_rows(schedule) * consumer_columns(schedule) / 128;
 }
@@ -66,6 +71,15 @@ bool loops_beside_many(const FusedEpilogue& epilogue, const Schedule& schedule, 
          foretold_bytes(epilogue, schedule, {.once = true, .apart = apart(needs, schedule, k)}) == 0;
 }
 
+// Whether code that stands once for each element would be longer than the 32 KB that instructions come from at full
+// speed, and a loop over wide subtiles would not, where no long main loop hides it (decision 0306).
+bool fits_in_a_loop(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
+  constexpr int least_instructions = 9, wide = 64;
+  constexpr std::int64_t hides = 2048;  // bytes
+  return !needs.holds && !needs.aux_bytes_column && needs.operations >= least_instructions &&
+         schedule.sub_n == wide && accumulators(schedule) == few_accumulators && is_short(needs, k, hides);
+}
+
 // Whether its code stands once for the fragments of a subtile, in a loop over subtiles (decision 0110): from so many
 // instructions on less code is faster too. What is held for its rows compiles in three quarters of the time, and takes
 // 1 % longer (decision 0116). Beside many accumulators there are seconds of code otherwise. Random numbers beside 192
@@ -80,7 +94,8 @@ bool looped(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_
   const bool draws = epilogue.pressure[0].draws && accumulators(schedule) > most_drawn &&
                      (needs.aux_bytes_column == 0 || k < hides_draws);
   const bool enough = needs.operations >= (needs.holds ? least_held : least_instructions);
-  if (!many || (enough && needs.holds)) return enough;
+  if (!many) return enough || fits_in_a_loop(needs, schedule, k);
+  if (enough && needs.holds) return true;
   return enough ? schedule.sub_n <= usual && !draws : loops_beside_many(epilogue, schedule, k);
 }
 
@@ -185,6 +200,7 @@ Choice choose(const Site& site, Hold hold) {
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   if (const std::int64_t bytes = site.shape.k * e.needs.element_bytes; e.needs.holds && e.needs.aux_bytes_column)
     e.needs.full_stages = bytes <= 384 ? 2 : bytes <= 512 ? 4 : 0;
+  e.needs.short_k = is_short(e.needs, site.shape.k, 1024);
   if (e.needs.operations <= most_instructions || site.requested) {
     choice.order =
         rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
