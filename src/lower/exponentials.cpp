@@ -293,10 +293,10 @@ class Joiner {
     const NodeId zero = to_.constant(DType::f32, 0, origin),
                  nan = to_.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), origin),
                  off = to_.make(Op::sub, DType::f32, {m, m}, origin);
-    NodeId undefined = to_.make(Op::ne, DType::boolean, {off, zero}, origin);
+    NodeId undefined = to_.make(Op::ne, DType::boolean, {off, zero}, origin), some = -1;
     if (item.group == 0) {
-      const NodeId count = to_.count(item, item.axes, DType::f32),
-                   some = to_.make(Op::gt, DType::boolean, {count, zero}, origin);
+      const NodeId count = to_.count(item, item.axes, DType::f32);
+      some = to_.make(Op::gt, DType::boolean, {count, zero}, origin);
       undefined = to_.make(Op::bit_and, DType::boolean, {some, undefined}, origin);
     }
     const auto divided = [&](int component) {  // each part by itself: the quotient is finite where their sum may not be
@@ -309,6 +309,8 @@ class Joiner {
       const NodeId by = to_.constant(DType::f32, 2 * most_weight, origin);
       value = to_.make(Op::fma, DType::f32, {divided(first_.at(old) + 1), by, value}, origin);
     }
+    // What divides each element of none may be 0.
+    if (some >= 0 && !term.divisors.empty()) value = to_.make(Op::where, DType::f32, {some, value, zero}, origin);
     to_.replace(to_.make(Op::where, DType::f32, {undefined, nan, value}, origin));
   }
 };
