@@ -57,6 +57,8 @@ TEST(Looped, WhereInstructionsWouldBeWaitedFor) {
   const std::string silu = "    D: bf16 = silu(acc)\n", wide = "pingpong 128x128x5 sub 64x2 aux 0 raster 12";
   EXPECT_TRUE(looped(silu, wide, 256) && looped(silu, wide, 1024));
   EXPECT_FALSE(looped(silu, wide, 1032) || looped("    D: bf16 = acc\n", wide, 256));
+  const std::string sum = "    D: f32 = sum(silu(acc), axis=1)\n";
+  EXPECT_TRUE(looped(sum, wide, 512) && !looped(sum, wide, 520));
   EXPECT_FALSE(looped(silu, "pingpong 128x128x5 sub 32x2 aux 0 raster 12", 256));
   EXPECT_FALSE(looped(silu, "pingpong 64x128x8 sub 64x2 aux 0 raster 12", 256));
   EXPECT_FALSE(looped("    D: bf16 = silu(acc) + r\n", "pingpong 128x128x5 sub 64x2 aux 2 raster 12", 256));

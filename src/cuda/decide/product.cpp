@@ -72,10 +72,10 @@ bool loops_beside_many(const FusedEpilogue& epilogue, const Schedule& schedule, 
 }
 
 // Whether code that stands once for each element would be longer than the 32 KB that instructions come from at full
-// speed, and a loop over wide subtiles would not, where no long main loop hides it (decision 0306).
+// speed, and a loop over wide subtiles would not, where no long main loop hides it, sooner what reduces (decision 0306).
 bool fits_in_a_loop(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
   constexpr int least_instructions = 9, wide = 64;
-  constexpr std::int64_t hides = 2048;  // bytes
+  const std::int64_t hides = needs.reduces ? 1024 : 2048;  // bytes
   return !needs.holds && !needs.aux_bytes_column && needs.operations >= least_instructions &&
          schedule.sub_n == wide && accumulators(schedule) == few_accumulators && is_short(needs, k, hides);
 }
