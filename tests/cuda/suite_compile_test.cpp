@@ -93,7 +93,7 @@ TEST(Fragments, AreApartPacedOrLoopedOver) {
                                                             {"dgelu_dbias", 4096, 4096, 4096, true, true},
                                                             {"axpby", 4096, 4096, 4096, true, false},
                                                             {"swiglu", 16384, 4096, 1024, true, false},
-                                                            {"swiglu", 16384, 4096, 256, false, false},
+                                                            {"swiglu", 16384, 4096, 256, false, false, true},
                                                             {"softmax", 16384, 4096, 1024, false, false},
                                                             {"softmax", 4096, 4096, 4096, true, false},
                                                             {"argmax", 8192, 8192, 8192, true, false}}) {
