@@ -201,7 +201,7 @@ void Call::add_rows(const PassDecision& pass, const Block& block) {
   reduction.reset(entry);
   kernels_for(pass.blocking->isa, {})  // of f32
       .add_rows(reinterpret_cast<const float*>(block.acc), block.acc_row, block.rows, block.columns,
-                reduction.column_sums(entry));
+                reduction.sums(entry, 0, {}));
 }
 
 Product Call::product_of(const PassDecision& pass, std::int64_t batch) const {

@@ -71,14 +71,10 @@ class ReductionExecutor {
   // columns are kept). `ahead`: see strips.h.
   void take(char* entry, char* scratch, int piece, const StripArg* arguments, const Region& strip, const Region& block,
             std::span<const StripAhead> ahead) const;
-  // The f32 sums of a row's elements, and their distance from row to row, for functions that add to
-  // them (Strip::sums).
+  // The f32 sums of a row's elements, or (columns are kept) of the block's columns, and their distance from row to row,
+  // for functions that add to them (Strip::sums).
   [[nodiscard]] float* sums(char* entry, std::int64_t row, const Region& block) const {
     return reinterpret_cast<float*>(entry + components_[0].offset) + (keep_rows_ ? row - block.row0 : 0);
-  }
-  // The f32 sums of a block's columns.
-  [[nodiscard]] float* column_sums(char* entry) const {
-    return reinterpret_cast<float*>(entry + components_[0].offset);
   }
   [[nodiscard]] std::int64_t sum_row_stride() const { return keep_rows_ ? 1 : 0; }
   void finish(const char* entry, std::int64_t batch, const Region& block) const;

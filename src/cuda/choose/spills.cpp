@@ -92,7 +92,7 @@ int bytes_held(const FusedEpilogue& e, const Schedule& s, const CodeForm& form, 
 // The constants part what spilled from what did not, of some 2100 kernels; where they are near each other, the compiler
 // is asked.
 int foretold_bytes(const FusedEpilogue& e, const Schedule& s, const CodeForm& form) {
-  constexpr int some = 17;
+  constexpr int some = 17, hundreds = 800;
   const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;  // a thread's
   if (s.mma || accumulators < (e.needs.holds && !form.once ? 96 : 128)) return 0;
   if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160 ? some : 0;  // all of them live through its loop
@@ -101,7 +101,7 @@ int foretold_bytes(const FusedEpilogue& e, const Schedule& s, const CodeForm& fo
     return bytes ? bytes : e.needs.holds && holds_too_much(e, s, form, accumulators) ? some : 0;
   }
   if (form.once && accumulators <= 128) return 0;
-  if (!form.once && keeps_far_too_much(e, s, form.apart, accumulators)) return much_is_spilt;
+  if (!form.once && keeps_far_too_much(e, s, form.apart, accumulators)) return hundreds;
   return keeps_too_much(e, s, form.apart, accumulators) ? some : 0;
 }
 

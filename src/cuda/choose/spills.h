@@ -24,9 +24,6 @@ struct CodeForm {
 [[nodiscard]] int bytes_beside_statistics(const FusedEpilogue& epilogue, const Schedule& schedule,
                                           const CodeForm& form);
 
-// From so many bytes on narrower subtiles of the same tile spill too: 5 of 5 that were recorded, from 600 on.
-constexpr int much_is_spilt = 800;
-
 // Whether something of its kind did: the next schedule is compiled beside it (decision 0109).
 [[nodiscard]] bool may_spill(const FusedEpilogue& epilogue, const Schedule& schedule);
 

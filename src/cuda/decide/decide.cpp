@@ -1,10 +1,10 @@
 // The kernels that a Program becomes, one step after another.
-#include "cuda/choose/cost.h"
 #include "cuda/decide/beside.h"
 #include "cuda/decide/decider.h"
 #include "cuda/decide/fold.h"
 #include "cuda/decide/pack.h"
 #include "cuda/decide/patches.h"
+#include "cuda/decide/product.h"
 #include "cuda/decide/turn.h"
 
 #include <postlude/error.h>
@@ -149,11 +149,9 @@ double expected(const Decision& d, const Subject& subject, const Layout& layout)
   double bytes = 0;
   for (std::size_t p = 0; p < d.phases.size(); ++p)
     if (d.phases[p] == Where::memory) bytes += d.outline.phases[p].read + d.outline.phases[p].written;
-  std::int64_t rows = layout.shape.m, columns = layout.shape.n;
-  if (layout.turned) std::swap(rows, columns);  // a pass has those that were given
-  rows *= layout.shape.batch;
-  const int each = static_cast<int>(bytes / (static_cast<double>(rows) * static_cast<double>(columns)) + 0.5);
-  return chosen->microseconds + pass_microseconds(rows, columns, each, subject.multiprocessors);
+  const Shape& shape = layout.shape;
+  const int each = static_cast<int>(bytes / (double(shape.batch * shape.m) * double(shape.n)) + 0.5);
+  return chosen->microseconds + pass_behind(shape, shape.n, layout.turned, each, subject.multiprocessors);
 }
 
 // How much of the time the model is to expect of a turned product (decision 0269). Behind a short K, and of few rows,

@@ -72,12 +72,13 @@ bool loops_beside_many(const FusedEpilogue& epilogue, const Schedule& schedule, 
 }
 
 // Whether code that stands once for each element would be longer than the 32 KB that instructions come from at full
-// speed, and a loop over wide subtiles would not, where no long main loop hides it, sooner what reduces (decision 0306).
+// speed, and a loop over wide subtiles would not, where no long main loop hides it, sooner what reduces (decision
+// 0306).
 bool fits_in_a_loop(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
   constexpr int least_instructions = 9, wide = 64;
   const std::int64_t hides = needs.reduces ? 1024 : 2048;  // bytes
-  return !needs.holds && !needs.aux_bytes_column && needs.operations >= least_instructions &&
-         schedule.sub_n == wide && accumulators(schedule) == few_accumulators && is_short(needs, k, hides);
+  return !needs.holds && !needs.aux_bytes_column && needs.operations >= least_instructions && schedule.sub_n == wide &&
+         accumulators(schedule) == few_accumulators && is_short(needs, k, hides);
 }
 
 // Whether its code stands once for the fragments of a subtile, in a loop over subtiles (decision 0110): from so many
@@ -164,11 +165,9 @@ Choice choose(const Site& site, Hold hold);
 std::optional<Choice> in_two_launches(const Site& site, const Choice& held) {
   Choice apart = choose(site, Hold::nothing);
   if (apart.order.empty()) return {};
-  std::int64_t rows = site.shape.m, columns = site.columns;
-  if (site.variant.turned) std::swap(rows, columns);  // a pass has those that were given
   const double pass =
-      pass_microseconds(site.shape.batch * rows, columns,
-                        apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column, site.multiprocessors);
+      pass_behind(site.shape, site.columns, site.variant.turned,
+                  apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column, site.multiprocessors);
   if (microseconds(apart, site) + pass < microseconds(held, site)) return apart;
   return {};
 }
@@ -276,6 +275,12 @@ std::string would_spill(const Schedule& s, const std::vector<Considered>& before
 }
 
 }  // namespace
+
+double pass_behind(const Shape& shape, std::int64_t columns, bool turned, int bytes_column, int multiprocessors) {
+  std::int64_t rows = shape.m;
+  if (turned) std::swap(rows, columns);
+  return pass_microseconds(shape.batch * rows, columns, bytes_column, multiprocessors);
+}
 
 Chosen choose_product(const Site& site, const Judge& judge) {
   Chosen chosen;

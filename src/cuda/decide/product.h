@@ -41,6 +41,10 @@ struct Chosen {
 };
 [[nodiscard]] Chosen choose_product(const Site& site, const Judge& judge);
 
+// Microseconds of a pass behind a product of these rows and columns; of a turned one it has those that were given.
+[[nodiscard]] double pass_behind(const Shape& shape, std::int64_t columns, bool turned, int bytes_column,
+                                 int multiprocessors);
+
 // Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper (decision 0026); 0: none.
 [[nodiscard]] int promotes(DType type);
 
