@@ -172,9 +172,13 @@ TEST(Decision, ForetellsHundredsOfBytes) {
   const char* const softmax =
       "def f(acc, bias: row[bf16]):\n    x = acc + bias\n    e = exp(x - max(x, axis=1))\n"
       "    D: bf16 = e / sum(e, axis=1)\n    return D\n";
+  const char* const moments =  // of columns: more than any main loop makes little of
+      "def f(acc, bias: row[f32]):\n    x = acc + bias\n    D: bf16 = x\n    mu: f32 = mean(x, axis=0)\n"
+      "    v: f32 = var(x, axis=0)\n    return D, mu, v\n";
   for (const auto& [text, shape] : {std::pair{masked, Shape{1, 4314, 14920, 2304}},
                                     {loss, Shape{1, 4096, 24576, 8192}},
-                                    {softmax, Shape{1, 9754, 14337, 8192}}}) {
+                                    {softmax, Shape{1, 9754, 14337, 8192}},
+                                    {moments, Shape{1, 14643, 6248, 17856}}}) {
     const Subject s = subject(text, "sm_90a");
     const Decision d = decided(s, shape);
     ASSERT_GE(d.considered.size(), 2u);
@@ -187,8 +191,21 @@ TEST(Decision, ForetellsHundredsOfBytes) {
       EXPECT_GE(compile(*its.kernels.front().source, "sm_90a").spill_bytes, 800) << to_string(first.schedule);
     }
     for (const Considered& one : decided(s, {1, shape.m, shape.n, 16384}).considered)
-      EXPECT_TRUE(one.schedule.split > 1 || one.reason != first.reason) << to_string(one.schedule);
+      EXPECT_TRUE(text == moments || one.schedule.split > 1 || one.reason != first.reason) << to_string(one.schedule);
   }
+}
+
+// What is next is compiled beside what is held and reads ahead, from 96 accumulators on (24 bytes of this one).
+TEST(Decision, ExpectsHeldTilesToSpill) {
+  const auto may = [](const std::string& x) {
+    const Subject s = subject("def f(acc, bias: row[bf16], keep: row[bool]):\n    x = where(keep, " + x +
+                                  ", -10000)\n    e = exp(x - max(x, axis=1))\n"
+                                  "    D: bf16 = e / sum(e, axis=1)\n    return D\n",
+                              "sm_90a", "pingpong 64x224x5 sub 32x2 aux 0 raster 2");
+    return decided(s, {1, 7821, 1280, 256}).chosen()->may_spill;
+  };
+  EXPECT_TRUE(may("acc + bias"));
+  EXPECT_FALSE(may("acc"));
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ FusedEpilogue::Pressure pressure_of(const lower::Program& program, const Fragmen
 
 namespace {
 
+constexpr int few_accumulators = 128, least_held = 96;  // that spill
+
 // Whether a first phase keeps too much. Operands of columns that are read ahead count for more than their words: they
 // lie in the main loop's way.
 bool keeps_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int accumulators) {
@@ -92,16 +94,17 @@ int bytes_held(const FusedEpilogue& e, const Schedule& s, const CodeForm& form, 
 // The constants part what spilled from what did not, of some 2100 kernels; where they are near each other, the compiler
 // is asked.
 int foretold_bytes(const FusedEpilogue& e, const Schedule& s, const CodeForm& form) {
-  constexpr int some = 17, hundreds = 800;
+  constexpr int some = 17, hundreds = 800, thousand = 1200, states_of_moments = 3;
   const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;  // a thread's
-  if (s.mma || accumulators < (e.needs.holds && !form.once ? 96 : 128)) return 0;
+  if (s.mma || accumulators < (e.needs.holds && !form.once ? least_held : few_accumulators)) return 0;
   if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160 ? some : 0;  // all of them live through its loop
   if (e.held >= 0) {
     const int bytes = bytes_held(e, s, form, accumulators);
     return bytes ? bytes : e.needs.holds && holds_too_much(e, s, form, accumulators) ? some : 0;
   }
   if (form.once && accumulators <= 128) return 0;
-  if (!form.once && keeps_far_too_much(e, s, form.apart, accumulators)) return hundreds;
+  if (!form.once && keeps_far_too_much(e, s, form.apart, accumulators))
+    return e.pressure[0].column_states >= states_of_moments && e.pressure[0].ahead >= 2 ? thousand : hundreds;
   return keeps_too_much(e, s, form.apart, accumulators) ? some : 0;
 }
 
@@ -125,8 +128,10 @@ int bytes_beside_statistics(const FusedEpilogue& e, const Schedule& s, const Cod
 bool may_spill(const FusedEpilogue& e, const Schedule& s) {
   const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;
   const FusedEpilogue::Pressure& first = e.pressure[0];
-  if (s.mma || accumulators < 128) return false;
-  return accumulators >= 160 || e.held >= 0 || first.draws || (first.ahead && (first.rows || first.row_states));
+  const bool keeps = first.ahead && (first.rows || first.row_states);
+  if (s.mma || accumulators < least_held) return false;
+  if (accumulators < few_accumulators) return e.needs.holds && keeps;
+  return accumulators >= 160 || e.held >= 0 || first.draws || keeps;
 }
 
 }  // namespace postlude::inline v0::cuda
