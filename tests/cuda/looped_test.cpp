@@ -1,4 +1,4 @@
-// Where an epilogue's code stands once, in a loop over subtiles (decisions 0110, 0116, 0292 and 0305).
+// Where an epilogue's code stands once, in a loop over subtiles (decisions 0110, 0116, 0292, 0294, 0305 and 0308).
 #include "cuda/decided.h"
 
 #include <gtest/gtest.h>
@@ -45,6 +45,58 @@ TEST(Looped, BesideManyAccumulators) {
   EXPECT_TRUE(looped(residual, "turned pingpong 128x176x5 sub 16x4 aux 4 raster 12", 8192));
   EXPECT_FALSE(looped(silu, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12", 8192));
   EXPECT_FALSE(looped(residual, loads, 4096) || looped(residual, loads + " split 8 by memory at end", 8192));
+}
+
+// Behind a long K sums loop in subtiles of any width, groups that are held, and short code with tile operands, if the
+// main loop makes little of what they spill.
+TEST(Looped, BehindALongK) {
+  const auto looped = [](const std::string& body, const std::string& schedule, std::int64_t k) {
+    const Subject s = subject("def f(acc, r: tile[bf16], bias: row[bf16], b: row[f32]):\n" + body, "sm_90a", schedule);
+    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
+  };
+  const std::string many = "pingpong 128x192x5 sub 32x2 aux 0 raster 12", split = " split 2 by memory at end",
+                    wide = "pingpong 128x192x5 sub 64x2 aux 0 raster 12",
+                    turned = "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12",
+                    loads = "pingpong 128x192x4 sub 32x2 aux 4 raster 12";
+  const std::string sum = "    D: f32 = sum(acc, axis=1)\n    return D\n";
+  EXPECT_TRUE(looped(sum, many, 5120) && looped(sum, many + split, 5120) && looped(sum, turned, 5120));
+  EXPECT_FALSE(looped(sum, many, 4096) || looped(sum, many + " split 3 by memory at end", 5120) ||
+               looped(sum, turned, 4096));
+  EXPECT_TRUE(looped(sum, turned + " split 4 by memory at end", 5120));
+  EXPECT_FALSE(looped("    D: bf16 = acc\n    return D\n", many, 16384));
+  EXPECT_FALSE(looped(sum, "turned cooperative 256x144x4 sub 16x2 aux 0 raster 2", 16384))
+      << "nothing hides the rounds";
+  EXPECT_TRUE(looped(sum, wide, 7680));
+  EXPECT_FALSE(looped(sum, wide, 7168) || looped(sum, wide + split, 7680));
+  EXPECT_FALSE(looped("    D: f32 = sum(acc + bias, axis=1)\n    return D\n", wide, 16384));
+  const std::string groups =
+      "    scale: f32 = max(abs(acc), axis=1, group=64) / 448\n"
+      "    D: e4m3 = acc / repeat(scale, 64, axis=1)\n    return scale, D\n";
+  EXPECT_TRUE(looped(groups, wide, 5120) && looped(groups, wide + split, 5120));
+  EXPECT_FALSE(looped(groups, wide, 4096) || looped(groups, "pingpong 128x128x5 sub 64x2 aux 0 raster 12", 5120));
+  EXPECT_TRUE(looped("    D: bf16 = acc + r\n    return D\n", loads, 7168));
+  const std::string norm =
+      "    c = x - mean(x, axis=1)\n    D: bf16 = c * rsqrt(mean(c * c, axis=1) + 1e-5)\n"
+      "    return D\n";
+  EXPECT_TRUE(looped("    x = acc + r\n" + norm, "pingpong 128x192x4 sub 32x2 aux 4 raster 12", 7168));
+  EXPECT_FALSE(looped("    x = acc + r\n" + norm, "pingpong 128x192x4 sub 32x2 aux 4 raster 12" + split, 7168));
+  EXPECT_FALSE(looped("    x = acc + bias + r\n" + norm, "pingpong 192x128x4 sub 32x2 aux 4 raster 12", 8192));
+}
+
+// Beside 96 accumulators and more a reduction of what is nearly long loops behind a long K.
+TEST(Looped, ReductionsBesideFew) {
+  const auto looped = [](const std::string& body, const std::string& schedule, std::int64_t k) {
+    const Subject s = subject("def f(acc, label: col[i64]):\n" + body, "sm_90a", schedule);
+    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
+  };
+  const std::string few = "pingpong 128x128x5 sub 64x2 aux 0 raster 12",
+                    loss =
+                        "    hit = sum(where(n_index() == label, acc, 0), axis=1)\n"
+                        "    loss: f32 = logsumexp(acc, axis=1) - hit\n    return loss\n";
+  EXPECT_TRUE(looped(loss, few, 4096) && looped(loss, "cooperative 128x192x4 sub 32x2 aux 0 raster 12", 4096));
+  EXPECT_FALSE(looped(loss, few, 3072) || looped(loss, "pingpong 64x128x8 sub 64x2 aux 0 raster 12", 4096));
+  EXPECT_FALSE(looped(loss, "turned cooperative 128x208x4 sub 16x4 aux 0 raster 2", 4096));
+  EXPECT_FALSE(looped("    loss: f32 = sum(silu(acc), axis=1)\n    return loss\n", few, 4096));
 }
 
 // Behind a short K what no more than 128 accumulators would make longer than 32 KB loops over wide subtiles.

@@ -56,19 +56,44 @@ int bytes_to_spill(const Schedule& s, const EpilogueNeeds& needs, std::int64_t k
   return static_cast<int>(std::min(most, a_block * ceil_div(k * needs.element_bytes, 128) / s.split));
 }
 
+// Whether a long main loop hides that a loop over subtiles is slower. In 16 columns there are many rounds, which only a
+// consumer that multiplies meanwhile hides.
+bool hides_rounds(const Schedule& schedule) { return schedule.ping_pong || schedule.sub_n >= 32; }
+
 // Whether the code of what is short or held stands once beside many accumulators, where a long main loop hides that a
-// loop is slower: in subtiles of 32, of which there are few, or of what is held also wide ones; with tile operands
-// behind a longer main loop, which has to make little of what spills then (decisions 0292, 0294).
+// loop is slower: in subtiles of 32, of which there are few, or behind a longer one also of 16, of 64 and in groups;
+// with tile operands behind a still longer one. It has to make little of what spills then (decisions 0292, 0294 and
+// 0308).
 bool loops_beside_many(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_t k) {
-  constexpr int least_instructions = 8, usual = 32, least_bytes = 128;
-  constexpr std::int64_t hides_loops = 3072, hides_wide = 5120, hides_operands = 7168;
+  constexpr int least_instructions = 8, usual = 32;
+  constexpr std::int64_t hides_loops = 3072, hides_more = 5120, hides_operands = 7168;
   const EpilogueNeeds& needs = epilogue.needs;
+  const FusedEpilogue::Pressure& first = epilogue.pressure[0];
+  const int may = bytes_to_spill(schedule, needs, k);
   const bool narrow = schedule.sub_n <= usual, operands = needs.aux_bytes_column != 0;
-  if (needs.holds) return narrow ? k >= hides_loops : k >= hides_wide && !operands;
-  if (!narrow || needs.operations < least_instructions) return false;
-  if (!operands) return schedule.sub_n == usual && k >= hides_loops;
-  return k >= hides_operands && bytes_to_spill(schedule, needs, k) >= least_bytes &&
-         foretold_bytes(epilogue, schedule, {.once = true, .apart = apart(needs, schedule, k)}) == 0;
+  if (needs.in_groups()) return k >= hides_more && may >= 128;
+  if (needs.holds) return narrow ? k >= hides_loops : k >= hides_more && !operands;
+  if (!hides_rounds(schedule)) return false;
+  if (!narrow) {
+    const bool keeps = operands || first.by_threads || first.ahead || first.rows || first.draws;
+    return needs.reduces && !keeps && k >= hides_more && may >= 480;
+  }
+  if (needs.reduces && schedule.sub_n < usual) return k >= hides_more;  // of so few columns little is kept
+  if (operands) {
+    const bool spills = first.row_states != 0 ||
+                        foretold_bytes(epilogue, schedule, {.once = true, .apart = apart(needs, schedule, k)}) != 0;
+    return k >= hides_operands && may >= (!spills ? 128 : consumer_rows(schedule) < 192 ? 352 : 640);
+  }
+  if (needs.operations >= least_instructions && schedule.sub_n == usual) return k >= hides_loops;
+  return needs.reduces && k >= hides_more && may >= 160;
+}
+
+// Whether what reduces and is nearly long (looped()) stands once beside no more accumulators (decision 0308).
+bool loops_beside_few(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
+  constexpr int least_instructions = 17, least_accumulators = 96;
+  constexpr std::int64_t hides = 4096;
+  return needs.reduces && !needs.holds && needs.operations >= least_instructions &&
+         accumulators(schedule) >= least_accumulators && k >= hides && hides_rounds(schedule);
 }
 
 // Whether code that stands once for each element would be longer than the 32 KB that instructions come from at full
@@ -90,14 +115,15 @@ bool looped(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_
   constexpr int least_instructions = 23, least_held = 30, most_drawn = 176, usual = 32;
   constexpr std::int64_t hides_draws = 4096;
   const EpilogueNeeds& needs = epilogue.needs;
-  if (schedule.looped || schedule.mma || needs.in_groups()) return schedule.looped;
+  if (schedule.looped || schedule.mma) return schedule.looped;
   const bool many = accumulators(schedule) > few_accumulators;
+  if (needs.in_groups()) return many && loops_beside_many(epilogue, schedule, k);
   const bool draws = epilogue.pressure[0].draws && accumulators(schedule) > most_drawn &&
                      (needs.aux_bytes_column == 0 || k < hides_draws);
   const bool enough = needs.operations >= (needs.holds ? least_held : least_instructions);
-  if (!many) return enough || fits_in_a_loop(needs, schedule, k);
+  if (!many) return enough || fits_in_a_loop(needs, schedule, k) || loops_beside_few(needs, schedule, k);
   if (enough && needs.holds) return true;
-  return enough ? schedule.sub_n <= usual && !draws : loops_beside_many(epilogue, schedule, k);
+  return enough && schedule.sub_n <= usual ? !draws : loops_beside_many(epilogue, schedule, k);
 }
 
 bool divides_columns(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t columns) {
