@@ -90,6 +90,7 @@ class Decider {
         .addressed = layout_.packed_b ? subject_.contraction->a_form != Form::strided : !a_strided || !b_strided,
         .windows = subject_.contraction->a_form == Form::windows,
         .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1),
+        .a_close = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1) && layout_.a.strides[1] == shape_.k,
         .alone = stores_sums(pass)};
     decide_images(to);
     if (pass.pieces.count > 1) {

@@ -236,7 +236,8 @@ ProductShape shape_of(const Product& p) {
       .pieces = p.pieces,
       .addressed = p.a.address || p.b.address,
       .windows = p.a.address && std::holds_alternative<Windows>(*p.a.address),
-      .a_k_major = !p.a.address && (p.a.column_stride == 1 || p.k == 1)};
+      .a_k_major = !p.a.address && (p.a.column_stride == 1 || p.k == 1),
+      .a_close = !p.a.address && (p.a.column_stride == 1 || p.k == 1) && p.a.row_stride == p.k};
 }
 
 Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {

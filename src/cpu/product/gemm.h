@@ -66,6 +66,7 @@ struct ProductShape {
   bool addressed = false;  // A or B is not a stride apart, or, where B is packed, need not be
   bool windows = false;    // A is windows, or, where B is packed, may be
   bool a_k_major = false;  // A is contiguous in K
+  bool a_close = false;    // its rows follow one another too
   bool alone = false;      // nothing follows it: its sums are stored as they are
 };
 [[nodiscard]] ProductShape shape_of(const Product& product);

@@ -37,6 +37,8 @@ constexpr std::int64_t narrow_block = 2048, narrow_rows = 2 * row_group;
 // Rows of C are joined for so short a K; as lines of C, of which L1 holds so many elements, for a shorter one.
 constexpr std::int64_t most_joined = 8, most_lined = 6;
 constexpr std::int64_t c_in_l1 = 12 << 10;
+// Rows go along all columns for so short a K where they are few, of B's and C's elements that L1 holds (decision 0309).
+constexpr std::int64_t most_streamed = 8, streamed_in_l1 = 8 << 10;
 
 // The cycles of a product, about: one multiplication of vectors each, as Zen 4 does; a processor
 // that does two is bound by loads there.
@@ -72,13 +74,20 @@ struct Cycles {
   [[nodiscard]] std::int64_t crossed() const {
     return ceil_div(n, lanes) * (k * m + ceil_div(m, 8) * round_up(k, 4) * 3 + 20);
   }
-  // Vectors of rows that follow one another, of K up to 8 (decision 0230).
-  [[nodiscard]] bool joins() const { return n < lanes && k <= most_joined && m >= narrow_rows && joined() < tiles(); }
+  // Vectors of rows that follow one another, of K up to 8 (decision 0230). Of rows of A that do so too, a vector's are
+  // parted by k (k - 1) shuffles, and a row's tile is counted as it takes on a Xeon (decision 0309).
+  [[nodiscard]] bool joins(bool close) const {
+    if (n >= lanes || k > most_joined) return false;
+    return close && lanes == 16 ? 5 * close_joined() < m * (20 + 2 * k) : m >= narrow_rows && joined() < tiles();
+  }
+  [[nodiscard]] std::int64_t close_joined() const {
+    return 30 + n * (k + 2) + ceil_div(m, lanes) * (n * (k + 2) + k * k + 4);
+  }
   // Wider ones, whose vectors would cross lines: a line at a time, which takes 20 columns or so to begin for each step
   // of K, and rows that pass B together (decision 0277).
   [[nodiscard]] bool lines() const {
     return lanes == 16 && n % lanes != 0 && k <= most_lined && n > 20 * (k + 1) &&
-           m > std::max<std::int64_t>(row_group, 8 * k) && m > c_in_l1 / n;
+           m >= std::max<std::int64_t>(10, 4 * k) && m > c_in_l1 / n;
   }
   [[nodiscard]] std::int64_t joined() const {
     return 30 + n * (k + 3) + ceil_div(m, lanes) * (n * (3 * k + 2) / 2 + ceil_div(k, 4) * 24);
@@ -102,6 +111,15 @@ bool copies_lines(const Blocking& blocking, std::int64_t m, std::int64_t n, std:
   return blocking.isa >= Isa::avx512 && blocking.small == Small::as_it_lies && blocking.dots == 0 && n > 8 && n < 16 &&
          k >= 16 && m >= least_in_lines;
 }
+// Rows along all columns at a time: of a short K, where L1 holds B and C, or where C is whole lines, as vectors that cross
+// lines one after another wait for both. One panel begins as fast for few rows (decision 0309).
+bool streams_rows(const Blocking& blocking, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const bool tiles = blocking.small == Small::as_it_lies || blocking.small == Small::packed;
+  const bool few = m <= rows_at_once;
+  return blocking.isa >= Isa::avx512 && tiles && blocking.dots == 0 && !blocking.joined &&
+         k <= (few ? most_streamed : most_lined) && (n > max_panel || (n == max_panel && !few)) &&
+         (n % 16 == 0 || m + k <= streamed_in_l1 / n);
+}
 bool copies_columns(std::int64_t m, std::int64_t k) { return m >= least_copied && k > 16; }
 
 class SmallProduct {
@@ -114,7 +132,8 @@ class SmallProduct {
         blocking_(blocking),
         options_(options),
         kernels_(kernels_for(blocking.isa, {.m = product.m, .a = DType::f32, .b = DType::f32})),
-        tiles_(kernels_for_columns(kernels_, product.n - blocking.dots, product.k)),
+        tiles_(blocking.joined ? kernels_ : kernels_for_columns(kernels_, product.n - blocking.dots, product.k)),
+        streams_(streams_rows(blocking, product.m, product.n, product.k)),
         in_parts_(rows_in_parts()),
         lined_(rows_in_lines()) {}
 
@@ -195,8 +214,14 @@ class SmallProduct {
 
   // Rows that a panel's tiles of six part into low ones, by a wide B: in wider tiles.
   [[nodiscard]] bool rows_in_parts() const {
-    return blocking_.small == Small::as_it_lies && product_.m < 10 && product_.m != 6 &&
+    return blocking_.small == Small::as_it_lies && !streams_ && product_.m < 10 && product_.m != 6 &&
            product_.n - blocking_.dots > kernels_.panel && product_.a.column_stride == 1;
+  }
+
+  // The columns beside whole panels whose sums, few, would wait for one another in one chain.
+  [[nodiscard]] std::int64_t low_tail(std::int64_t columns) const {
+    const std::int64_t rest = columns % kernels_.panel;
+    return product_.m * ceil_div(rest, kernels_.lanes) < kernels_.panel / kernels_.lanes ? rest : 0;
   }
 
   // All rows of C, one after another, are stored a line at a time.
@@ -251,20 +276,22 @@ class SmallProduct {
       run.columns = tiled, run.k = product_.k, run.c = c, run.c_row = c_row, run.direct = direct;
       return call(kernels_.upright, run);
     }
-    if (in_parts_) {
+    const std::int64_t parted = in_parts_ ? tiled - low_tail(tiled) : 0;
+    if (parted > 0) {
       ThinRun run;
       run.asks = ThinRun::Asks::nothing;
       run.k = product_.k;
       run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
-      run.b = reinterpret_cast<const char*>(b.tiles), run.b_step = b.tiles_row * 4, run.columns = tiled;
+      run.b = reinterpret_cast<const char*>(b.tiles), run.b_step = b.tiles_row * 4, run.columns = parted;
       run.c = c, run.c_row = c_row;
       call(kernels_.thin_n_major, run);
-    } else if (tiled > 0) {
+    }
+    if (parted < tiled) {
       SmallRun run;
       run.asks = direct != nullptr && product_.m * product_.n > large_b;
       run.a = left, run.a_row = a.row_stride, run.a_step = a.column_stride;
-      run.b = b.tiles, run.b_step = b.tiles_row, run.columns = tiled, run.k = product_.k;
-      run.c = c, run.c_row = c_row, run.direct = direct, run.row0 = row0, run.joined = blocking_.joined;
+      run.b = b.tiles + parted, run.b_step = b.tiles_row, run.columns = tiled - parted, run.k = product_.k;
+      run.c = c + parted, run.c_row = c_row, run.direct = direct, run.row0 = row0, run.joined = blocking_.joined;
       if (b.panel != nullptr) {
         for (; run.column0 < tiled; run.column0 += kernels_.panel, run.c += kernels_.panel) {
           run.rows = row1 - row0, run.columns = std::min<std::int64_t>(kernels_.panel, tiled - run.column0);
@@ -272,6 +299,7 @@ class SmallProduct {
           call(tiles_.small, run);
         }
       }
+      run.streams = streams_ && b.panel == nullptr;
       const std::int64_t height = height_of_rows(tiled);
       for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += run.rows) {
         run.rows = row1 - row < 2 * height ? row1 - row : height;
@@ -326,7 +354,7 @@ class SmallProduct {
 
   // Rows that pass all columns together: few of a wide B that stays in L1, so that rows of C follow one another.
   [[nodiscard]] std::int64_t height_of_rows(std::int64_t columns) const {
-    if (lined_) return product_.m;
+    if (lined_ || streams_) return product_.m;
     if (columns * product_.k > b_in_l1) return 4 * row_group;
     return columns <= kernels_.panel ? product_.m : row_group;
   }
@@ -336,7 +364,7 @@ class SmallProduct {
   const Blocking& blocking_;
   const RunOptions& options_;
   const Kernels &kernels_, &tiles_;
-  const bool in_parts_, lined_;
+  const bool streams_, in_parts_, lined_;
 };
 
 }  // namespace
@@ -377,8 +405,9 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   if (std::min<std::int64_t>(shape.m, row_group) * shape.n > most_accumulators) return no("rows are too long");
   // More rows decide nothing else, and their cycles would overflow.
   const Cycles cycles{std::min<std::int64_t>(shape.m, 1 << 30), shape.n, shape.k, kernels.lanes};
-  const bool joined = kernels.upright && shape.a_k_major && cycles.joins();
-  const std::int64_t tiles = (joined ? cycles.joined() : cycles.tiles()) + (shape.b_n_major ? 0 : cycles.packing());
+  const bool joined = kernels.upright && shape.a_k_major && cycles.joins(shape.a_close);
+  const std::int64_t rows_joined = shape.a_close && kernels.lanes == 16 ? cycles.close_joined() : cycles.joined();
+  const std::int64_t tiles = (joined ? rows_joined : cycles.tiles()) + (shape.b_n_major ? 0 : cycles.packing());
   const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
   // Five for four of what tiles are counted, and six for four of what dot products are (decision 0178).
   if (narrow && kernels.upright && shape.m >= kernels.lanes && 6 * cycles.upright() < 4 * dots &&
