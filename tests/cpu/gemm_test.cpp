@@ -548,6 +548,61 @@ TEST_P(GemmTest, RowsOfAShortKAreStoredByLines) {
   EXPECT_TRUE(isa() < Isa::avx512 ? lined == 0 : lined > 25) << lined;
 }
 
+// Rows of a short K go along all columns, a few at a time: the same sums as blocks that are handed on, on any threads.
+TEST_P(GemmTest, RowsOfAShortKGoAlongAllColumns) {
+  std::mt19937 random(15);
+  for (const auto& [m, n] : {std::pair<Int, Int>{1, 1477}, {2, 100}, {5, 300}, {7, 130}, {13, 157}, {50, 64}, {67, 400}, {301, 80}}) {
+    for (Int k = 1; k <= 9; ++k) {
+      const Operand a(m, k, DType::f32, k % 3 ? Strides::dense : Strides::both_odd, Data::any, random);
+      const Operand b(k, n, DType::f32, (n + k) % 4 == 0 ? Strides::columns : Strides::rows, Data::any, random);
+      const Operand bias(1, n, DType::f32, Strides::dense, Data::any, random);
+      const Product product{m, n, k, a.matrix, b.matrix, nullptr, {}};
+      const Blocking blocking = choose_blocking(shape_of(product), isa());
+      const Expected expected(product, a, b, Data::any);
+      const std::vector<std::uint32_t> blocks = product_bits(product, blocking, 1);
+      expect_product(product, expected, blocks);
+      for (const int threads : {1, 3}) {
+        for (const bool plain : {true, false}) {
+          std::vector<std::uint32_t> out(static_cast<std::size_t>(m * n + 1), 0x7fc01234), wanted = blocks;
+          Direct direct;
+          direct.out = reinterpret_cast<float*>(out.data()), direct.row_stride = n;
+          if (!plain) {
+            direct.bias = static_cast<const float*>(bias.matrix.data), direct.lo = 0;
+            for (std::size_t i = 0; i < blocks.size(); ++i) {
+              const float sum = std::bit_cast<float>(blocks[i]) + direct.bias[i % static_cast<std::size_t>(n)];
+              wanted[i] = std::bit_cast<std::uint32_t>(sum > 0 ? sum : 0.0f);
+            }
+          }
+          Scratch scratch(blocking, threads);
+          scratch.options.direct = &direct;
+          run(product, blocking, scratch.options);
+          EXPECT_EQ(out.back(), 0x7fc01234u);
+          out.pop_back();
+          EXPECT_EQ(out, wanted) << m << " x " << n << " x " << k << ", " << threads << " threads, plain " << plain;
+        }
+      }
+    }
+  }
+}
+
+// Rows of A that follow one another are parted for rows of C that are one row, also where they are few.
+TEST_P(GemmTest, CloseRowsAreJoined) {
+  Int joined = 0, apart = 0;
+  for (Int n = 2; n < 16; ++n) {
+    for (Int k = 1; k <= 8; ++k) {
+      for (const Int m : {30 + n % 3, 96 + k, 331 - k}) {
+        ProductShape shape{.m = m, .n = n, .k = k};
+        shape.a_k_major = shape.b_n_major = true;
+        apart += choose_blocking(shape, isa()).joined;
+        shape.a_close = true;
+        joined += choose_blocking(shape, isa()).joined;
+        check(m, n, k, DType::f32, DType::f32, Strides::dense, Strides::rows, m % 2 ? Data::any : Data::small_integers);
+      }
+    }
+  }
+  EXPECT_TRUE(isa() < Isa::avx512 ? joined == apart : joined > 100 && joined != apart) << joined << " and " << apart;
+}
+
 TEST_P(GemmTest, LongSumsAreSplit) {
   for (const Int m : {Int{2}, Int{30}}) {
     const ProductShape shape{.m = m, .n = 33, .k = 20011};
