@@ -78,9 +78,12 @@ TEST(Looped, BehindALongK) {
   const std::string norm =
       "    c = x - mean(x, axis=1)\n    D: bf16 = c * rsqrt(mean(c * c, axis=1) + 1e-5)\n"
       "    return D\n";
-  EXPECT_TRUE(looped("    x = acc + r\n" + norm, "pingpong 128x192x4 sub 32x2 aux 4 raster 12", 7168));
-  EXPECT_FALSE(looped("    x = acc + r\n" + norm, "pingpong 128x192x4 sub 32x2 aux 4 raster 12" + split, 7168));
-  EXPECT_FALSE(looped("    x = acc + bias + r\n" + norm, "pingpong 192x128x4 sub 32x2 aux 4 raster 12", 8192));
+  EXPECT_FALSE(looped("    x = acc + r\n" + norm, loads, 16384) ||
+               looped("    x = acc + bias + r\n" + norm, loads, 16384));
+  EXPECT_TRUE(looped("    x = acc + r\n" + norm, "turned pingpong 128x176x4 sub 16x4 aux 4 raster 12", 5120));
+  const std::string product = "    D: f32 = sum(r * (acc + b), axis=0)\n    E: bf16 = acc + b\n    return D, E\n";
+  EXPECT_TRUE(looped(product, loads, 7168));
+  EXPECT_FALSE(looped(product, loads, 7040));
 }
 
 // Beside 96 accumulators and more a reduction of what is nearly long loops behind a long K.

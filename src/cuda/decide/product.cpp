@@ -79,12 +79,13 @@ bool loops_beside_many(const FusedEpilogue& epilogue, const Schedule& schedule, 
     return needs.reduces && !keeps && k >= hides_more && may >= 480;
   }
   if (needs.reduces && schedule.sub_n < usual) return k >= hides_more;  // of so few columns little is kept
+  const bool little = needs.operations < least_instructions;
   if (operands) {
-    const bool spills = first.row_states != 0 ||
-                        foretold_bytes(epilogue, schedule, {.once = true, .apart = apart(needs, schedule, k)}) != 0;
-    return k >= hides_operands && may >= (!spills ? 128 : consumer_rows(schedule) < 192 ? 352 : 640);
+    const bool spills = foretold_bytes(epilogue, schedule, {.once = true, .apart = apart(needs, schedule, k)}) != 0;
+    if (first.row_states && (spills || little)) return false;  // 1.01 of the time behind any K
+    return k >= hides_operands && may >= (spills ? 352 : 128);
   }
-  if (needs.operations >= least_instructions && schedule.sub_n == usual) return k >= hides_loops;
+  if (!little && schedule.sub_n == usual) return k >= hides_loops;
   return needs.reduces && k >= hides_more && may >= 160;
 }
 
