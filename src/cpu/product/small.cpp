@@ -39,6 +39,8 @@ constexpr std::int64_t most_joined = 8, most_lined = 6;
 constexpr std::int64_t c_in_l1 = 12 << 10;
 // Rows go along all columns for so short a K where they are few, of B's and C's elements that L1 holds (decision 0309).
 constexpr std::int64_t most_streamed = 8, streamed_in_l1 = 8 << 10;
+// More than a store leaves fewer registers; tiles of more than a few rows make the same sums.
+constexpr std::int64_t most_streamed_with_more = 2;
 
 // The cycles of a product, about: one multiplication of vectors each, as Zen 4 does; a processor
 // that does two is bound by loads there.
@@ -133,7 +135,9 @@ class SmallProduct {
         options_(options),
         kernels_(kernels_for(blocking.isa, {.m = product.m, .a = DType::f32, .b = DType::f32})),
         tiles_(blocking.joined ? kernels_ : kernels_for_columns(kernels_, product.n - blocking.dots, product.k)),
-        streams_(streams_rows(blocking, product.m, product.n, product.k)),
+        streams_(streams_rows(blocking, product.m, product.n, product.k) &&
+                 (product.m <= rows_at_once || product.k <= most_streamed_with_more || !options.direct ||
+                  stores_only(*options.direct))),
         in_parts_(rows_in_parts()),
         lined_(rows_in_lines()) {}
 
