@@ -206,8 +206,21 @@ TEST(Decision, ReadsRowsThatBeginAnywhere) {
   view.b.alignment = 2;
   EXPECT_EQ(read(plain, view.shape, view, ""), "shifted 0 1") << "all begin alike";
   view.b.strides[1] = 4096, view.b.strides[2] = 1;
-  EXPECT_EQ(read(plain, view.shape, view, ""), " B 0 0") << "B along N";
+  EXPECT_EQ(read(plain, view.shape, view, ""), "shifted 0 8") << "along N";
   EXPECT_THROW((void)usual(plain, {1, 7, 4096, 2056}, "pingpong 64x64x6 sub 32x2 aux 0 raster 2 shifted"), Error);
+  const auto along_n = [&](const char* text, const Shape& shape) {
+    Layout layout = usual_layout(s.problem, *s.program, shape);
+    layout.b.strides = {shape.batch > 1 ? shape.n * shape.k : 0, shape.n, 1};
+    return read(text, shape, layout, "");
+  };
+  EXPECT_EQ(along_n(plain, {1, 7, 4099, 2056}), "shifted 0 8");
+  EXPECT_EQ(along_n(plain, {1, 7, 4100, 2051}), "shifted 8 8") << "lanes read rows eight apart";
+  EXPECT_EQ(along_n(plain, {1, 64, 4099, 2051}), "shifted A 0 8");
+  EXPECT_EQ(along_n(plain, {3, 7, 4099, 2056}), "shifted 0 8");
+  EXPECT_EQ(along_n(plain, {3, 7, 4099, 2052}), " A B 0 0") << "batches that begin anywhere";
+  EXPECT_EQ(along_n(plain, {1, 7, 4099, 7}), " A B 0 0") << "each map has a row";
+  EXPECT_EQ(along_n(plain, {1, 65, 4099, 2056}), " B 0 0");
+  EXPECT_EQ(along_n(gate, {1, 7, 4099, 2056}), " B 0 0");
 }
 
 // A long epilogue is compiled behind the product, a very long one from memory.

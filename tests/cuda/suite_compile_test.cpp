@@ -1,5 +1,6 @@
 // Every epilogue of the suite compiles for Hopper without a device, on the schedule that the
 // heuristic chooses, and within the limits of spills and warnings. Skipped where NVRTC is missing.
+#include "cuda/decided.h"
 #include "cuda/run/nvrtc.h"
 
 #include <postlude/parse.h>
@@ -8,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <tuple>
 
 namespace postlude::inline v0::cuda {
@@ -29,6 +32,20 @@ TEST_P(SuiteCompiles, ForHopper) {
     EXPECT_NE(schedules.find("chosen"), std::string::npos) << schedules;
     EXPECT_EQ(schedules.find("rejected"), std::string::npos) << "the heuristic's first choice does not compile well\n"
                                                              << schedules;
+  }
+}
+
+// Few rows of A by a B along N whose rows begin anywhere.
+TEST_P(SuiteCompiles, BesideOddRowsAlongN) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  if (std::string(GetParam()) == "fp8_rowwise") GTEST_SKIP() << "bytes are copied";
+  std::ifstream file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + GetParam() + ".py");
+  const Subject s = subject({std::istreambuf_iterator<char>(file), {}}, "sm_90a");
+  for (const auto& [m, n, k] : {std::tuple{7, 4350, 3336}, {60, 4100, 3331}}) {
+    Layout layout = usual_layout(s.problem, *s.program, {1, m, n, k});
+    layout.b.strides[1] = n, layout.b.strides[2] = 1;
+    const Decision d = decide(s, layout, [](const auto& source) { return rejection(compile(*source, "sm_90a")); });
+    EXPECT_EQ(d.describe().find("; not "), std::string::npos) << d.describe();
   }
 }
 

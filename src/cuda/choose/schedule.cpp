@@ -302,9 +302,12 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));
 }
 
+ShiftedWindows shifted_a(const Schedule& s, const EpilogueNeeds& n) { return {a_rows(s, n), k_bytes(s) + 16}; }
+
 int shifted_a_bytes(const Schedule& s, const EpilogueNeeds& n) {
   if (n.shifted_a == 0) return a_rows(s, n) * k_bytes(s);
-  const std::int64_t box = round_up(std::int64_t{a_rows(s, n)} / n.shifted_a * window_bytes(s), 128);
+  const ShiftedWindows a = shifted_a(s, n);
+  const std::int64_t box = round_up(std::int64_t{a.lines} / n.shifted_a * a.bytes, 128);
   return static_cast<int>(round_up(box * n.shifted_a, 1024));
 }
 
@@ -318,7 +321,8 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
     return std::max(s.stages * (s.bm + s.bn) * k_bytes(s),
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
-  const int stage = s.shifted ? shifted_a_bytes(s, n) + s.bn * window_bytes(s) : (a_rows(s, n) + s.bn) * 128;
+  const ShiftedWindows b = shifted_b(s, n.b_mn_major);
+  const int stage = s.shifted ? shifted_a_bytes(s, n) + b.lines * b.bytes : (a_rows(s, n) + s.bn) * 128;
   return 1024 + s.stages * stage + 2 * exchange_bytes(s) + 2 * s.d_buffers * d_bytes(s, n) +
          2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
          (cluster_parts(s) > 1 ? 16 : 0);

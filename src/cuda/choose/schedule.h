@@ -205,7 +205,13 @@ struct StencilMemory {
 [[nodiscard]] inline bool is_narrow(const Schedule& s) { return !s.mma && s.bn < 64; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : s.shifted ? 256 : 128; }  // a stage
 // A stage of B, and what consumers exchange sums through, of B as it lies (device/sm90_shifted.cu).
-[[nodiscard]] inline int window_bytes(const Schedule& s) { return k_bytes(s) + 16; }      // of a row
+struct ShiftedWindows {
+  int lines, bytes;  // a stage's; each
+};
+[[nodiscard]] inline ShiftedWindows shifted_b(const Schedule& s, bool along_n) {
+  return along_n ? ShiftedWindows{k_bytes(s) / 2, s.bn * 2 + 16} : ShiftedWindows{s.bn, k_bytes(s) + 16};
+}
+[[nodiscard]] ShiftedWindows shifted_a(const Schedule& schedule, const EpilogueNeeds& needs);
 [[nodiscard]] int shifted_a_bytes(const Schedule& schedule, const EpilogueNeeds& needs);  // a stage of A
 [[nodiscard]] inline int exchange_bytes(const Schedule& s) { return s.shifted ? 16 * 4 * s.bn : 0; }
 

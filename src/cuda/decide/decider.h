@@ -112,7 +112,7 @@ class Decider {
   [[nodiscard]] Major in_groups(const Contraction& gemm, bool mn_allowed);
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
-  [[nodiscard]] int apart(const Placed& operand, int rows_axis, std::int64_t rows) const;
+  [[nodiscard]] int apart(const Placed& operand, int rows_axis, std::int64_t rows, int least = 1) const;
   [[nodiscard]] bool shift(const Contraction& gemm);
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts = 1);
   [[nodiscard]] bool by_padded_taps() const;

@@ -183,26 +183,29 @@ Lines Decider::lines(bool of_a) const {
   return bytes % 128 == 0 ? Lines::aligned : bytes % 32 == 0 ? Lines::at_sectors : Lines::between;
 }
 
-// By how many maps rows along K are read as they lie, which begin between 16 bytes; 0: not so. Rows that begin alike
-// are as many apart.
-int Decider::apart(const Placed& o, int rows_axis, std::int64_t rows) const {
-  const std::int64_t row = o.strides[rows_axis], k = o.strides[3 - rows_axis], batch = o.strides[0];
-  int apart = 1;
+// By how many maps rows are read as they lie, which begin between 16 bytes; 0: not so. Rows that begin alike are as
+// many apart, or `least`.
+int Decider::apart(const Placed& o, int rows_axis, std::int64_t rows, int least) const {
+  const std::int64_t row = o.strides[rows_axis], element = o.strides[3 - rows_axis], batch = o.strides[0];
+  int apart = least;
   while (apart * row % 8 != 0) apart *= 2;
-  const bool legal = k == 1 && o.alignment >= 2 && map_stride(apart * row, 2, rows) &&
+  const bool legal = element == 1 && o.alignment >= 2 && map_stride(apart * row, 2, rows) &&
                      (batch == 0 || map_stride(batch, 2, shape_.batch));
   return legal ? apart : 0;
 }
 
-// Whether few rows of A read a B along K as it lies, or it is copied (decision 0284). Of A the few that are 16 rows of
-// a product are read so too; more are shifted for each tile again, and a copy of them takes less.
+// Whether few rows of A read B as it lies, along K or N, or it is copied (decisions 0284, 0310). Of A the few that are
+// 16 rows of a product are read so too; more are shifted for each tile again, and a copy of them takes less.
 bool Decider::shift(const Contraction& gemm) {
   constexpr std::int64_t most_rows = 64, most_of_a = 16;
+  constexpr int along_n = 8;  // maps of a B along N: lanes read as many rows in turn
   const auto& asked = subject_.request.schedule;
   const bool plain = !variant_.a_form && !variant_.b_form && !layout_.diagonal && !layout_.b_count && !layout_.beside &&
                      !layout_.a_k && !b_k() && !part_ && !layout_.padded && !layout_.images;
   if (!may_shift_ || !plain || size_of(gemm.b) != 2 || shape_.m > most_rows || (asked && !asked->shifted)) return false;
   variant_.shifted = apart(layout_.b, 2, shape_.n);
+  if (variant_.shifted == 0 && shape_.k >= along_n)
+    variant_.shifted = apart(layout_.b, 1, shape_.k, along_n), variant_.b_mn_major = variant_.shifted != 0;
   if (variant_.shifted == 0) return false;
   if (d_.repack_a && shape_.m <= most_of_a) variant_.shifted_a = apart(layout_.a, 1, shape_.m);
   d_.repack_a = d_.repack_a && variant_.shifted_a == 0, d_.repack_b = false;

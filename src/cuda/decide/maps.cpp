@@ -154,15 +154,17 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
 // Of A or B as it lies the rows that begin alike, from row `first` on.
 void Decider::map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int first) const {
   const Schedule& s = product_->schedule;
-  const std::int64_t row = of_a ? layout_.a.strides[1] : layout_.b.strides[2], rows = of_a ? shape_.m : shape_.n,
-                     batch = of_a ? layout_.a.strides[0] : layout_.b.strides[0];
-  const int apart = of_a ? variant_.shifted_a : variant_.shifted, bytes = static_cast<int>(size_of(gemm.a)),
-            box = (of_a ? a_rows(s, product_->epilogue.needs) : s.bn) / apart;
+  const bool along_n = !of_a && variant_.b_mn_major;
+  const Placed& placed = of_a ? layout_.a : layout_.b;
+  const std::int64_t row = placed.strides[of_a || along_n ? 1 : 2], batch = placed.strides[0],
+                     rows = of_a ? shape_.m : along_n ? shape_.k : shape_.n;
+  const ShiftedWindows windows = of_a ? shifted_a(s, product_->epilogue.needs) : shifted_b(s, along_n);
+  const int apart = of_a ? variant_.shifted_a : variant_.shifted, bytes = static_cast<int>(size_of(gemm.a));
   Address from = of_a ? Address{Address::Of::a} : b_address(gemm);
   if (first < rows) from.offset += first * row * bytes;
   map(k, from, gemm.a,
-      {{shape_.k, 1, window_bytes(s) / bytes},
-       {ceil_div(rows - first, apart), apart * row, box},
+      {{along_n ? shape_.n : shape_.k, 1, windows.bytes / bytes},
+       {ceil_div(rows - first, apart), apart * row, windows.lines / apart},
        {batch ? shape_.batch : 1, batch, 1}},
       16);
   k.maps.back().down = true;
@@ -178,7 +180,7 @@ void Decider::map_shifts(Kernel& k, const Contraction& gemm, int edge_a) const {
   };
   if (variant_.shifted_a) place({Address::Of::a}, layout_.a.strides[1]);
   else map_a(k, gemm, edge_a);
-  place(b_address(gemm), layout_.b.strides[2]);
+  place(b_address(gemm), layout_.b.strides[variant_.b_mn_major ? 1 : 2]);
   for (int first = 1; first < variant_.shifted; ++first) map_shifted(k, gemm, false, first);
   for (int first = 1; first < variant_.shifted_a; ++first) map_shifted(k, gemm, true, first);
 }

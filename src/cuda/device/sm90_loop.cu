@@ -12,9 +12,9 @@ R"cuda(
 // One stage: 128 bytes of K for each row (of windows of B 256). Where A has few rows, what the products read behind them is whatever
 // lies there: it becomes rows that do not exist.
 #if SHIFTED_A
-constexpr int A_BYTES = (SHIFTED_A * BOX_BYTES_A + 1023) / 1024 * 1024, B_BYTES = BN * WINDOW;
+constexpr int A_BYTES = (SHIFTED_A * BOX_BYTES_A + 1023) / 1024 * 1024, B_BYTES = LINES_B * WINDOW_B;
 #elif SHIFTED
-constexpr int A_BYTES = A_ROWS * STAGE_K, B_BYTES = BN * WINDOW;
+constexpr int A_BYTES = A_ROWS * STAGE_K, B_BYTES = LINES_B * WINDOW_B;
 #else
 constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128, EXCHANGE_BYTES = 0;
 #endif
@@ -217,7 +217,8 @@ struct Loop {
 #elif SHIFTED
       #pragma unroll
       for (int r = 0; r < SHIFTED; ++r)
-        tma_load(b + r * BOX_ROWS_B * WINDOW, p.map[r ? EDGE_B + r : 1], bar, k, w.n * BOX_ROWS_B, b_batch);
+        tma_load(b + r * BOX_ROWS_B * WINDOW_B, p.map[r ? EDGE_B + r : 1], bar, B_MN_MAJOR ? w.n * BN : k,
+                 B_MN_MAJOR ? int(u32(k) / SHIFTED) : w.n * BOX_ROWS_B, b_batch);
 #else
 #if B_TAPS == 2  // backwards, along each axis
       const auto back = [&](int axis, int tap) { return p.rows.axis[axis].taps - 1 - tap; };

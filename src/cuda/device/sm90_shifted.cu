@@ -1,11 +1,12 @@
 R"cuda(
-// Few rows by a B along K whose rows begin between 16 bytes, read as it lies (decision 0284). Rows of B that begin alike are
-// SHIFTED apart, and a multiple of 16 bytes: those of each residue are a map of their own, which begins at the 16 bytes before its first
-// element. What comes of a row for a k block is a window of 16 bytes more, of which a lane shifts its part to where it wants it and
-// multiplies by mma.sync. Each of a consumer's warps has a quarter of a tile's columns and all of its rows; then each takes its 16 rows.
-// Up to 16 rows of A that begin between 16 bytes are read in the same way (SHIFTED_A).
+// Few rows by a B whose rows begin between 16 bytes, read as it lies (decisions 0284, 0310). Rows of B that begin alike are SHIFTED
+// apart, and a multiple of 16 bytes: those of each residue are a map of their own, which begins at the 16 bytes before its first element.
+// What comes of a row for a k block is a window of 16 bytes more. Of one along K a lane shifts its part to where it wants it; of one
+// along N it reads its columns' elements. Then it multiplies by mma.sync. Each of a consumer's warps has a quarter of a tile's columns
+// and all of its rows; then each takes its 16 rows. Up to 16 rows of A that begin between 16 bytes are read in the same way (SHIFTED_A).
 #if SHIFTED
-constexpr int WINDOW = BK * 2 + 16, BOX_ROWS_B = BN / SHIFTED;
+constexpr int WINDOW = BK * 2 + 16;
+constexpr int LINES_B = B_MN_MAJOR ? BK : BN, WINDOW_B = (B_MN_MAJOR ? BN : BK) * 2 + 16, BOX_ROWS_B = LINES_B / SHIFTED;
 constexpr int QUARTER = BN / 32, SIXTEENS = A_ROWS / 16;  // of eight columns; of rows
 constexpr int EXCHANGE_BYTES = BN * 64;
 struct alignas(16) Sums { float of[4]; };
@@ -36,8 +37,14 @@ struct Shift {
 };
 
 struct Windows {
-  u32 a_offset, b_offset;  // of this lane's first 16 bytes, in a stage's A and B
-  Shift a_shift, b_shift;
+  u32 a_offset;  // of this lane's first 16 bytes, in a stage's A
+  Shift a_shift;
+#if B_MN_MAJOR
+  u32 b_offset[SHIFTED];  // of its first element of each residue
+#else
+  u32 b_offset;
+  Shift b_shift;
+#endif
   METHOD void begin(const Params& p, int warp, int lane) {
     const int row = lane / 4, first = warp * QUARTER * 8 + row;
 #if SHIFTED_A
@@ -46,8 +53,35 @@ struct Windows {
 #else
     a_offset = row * 128 + (2 * (lane % 4) ^ row) * 16;
 #endif
-    b_offset = (first % SHIFTED * BOX_ROWS_B + first / SHIFTED) * WINDOW + lane % 4 * 32;
+#if B_MN_MAJOR
+    #pragma unroll
+    for (int r = 0; r < SHIFTED; ++r)
+      b_offset[r] = (r * BOX_ROWS_B + lane % 4 * 2) * WINDOW_B + first * 2 + (u32(p.map[EDGE_B].word[0] + r * p.map[EDGE_B].word[1]) & 15);
+#else
+    b_offset = (first % SHIFTED * BOX_ROWS_B + first / SHIFTED) * WINDOW_B + lane % 4 * 32;
     b_shift.begin(p.map[EDGE_B], row);
+#endif
+  }
+#if B_MN_MAJOR
+  // Of 64 of K a lane has 16 that lie side by side in A, of which two begin alike in B: these are multiplied together.
+  DEVICE_STATIC void pair(u32 (&a)[8]) {
+    u32 w[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) w[i] = a[i];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) a[i] = __byte_perm(w[i / 2], w[i / 2 + 4], i % 2 ? 0x7632 : 0x5410);
+  }
+#endif
+  METHOD void load_b(u32 stage, int j, int k, u32 (&b)[8]) const {
+#if B_MN_MAJOR
+    #pragma unroll
+    for (int r = 0; r < 8; ++r) {
+      const u32 from = stage + b_offset[r] + k * 8 * WINDOW_B + j * 16;
+      b[r] = __byte_perm(shared_load(from), shared_load(from + WINDOW_B), 0x5410);
+    }
+#else
+    b_shift.load(stage + b_offset + j * (8 / SHIFTED) * WINDOW_B + k * 128, b);
+#endif
   }
   METHOD void load_a(u32 stage, int row, int k, u32 (&a)[8]) const {
 #if SHIFTED_A
@@ -56,6 +90,9 @@ struct Windows {
     #pragma unroll
     for (int c = 0; c < 2; ++c)
       shared_load((stage + a_offset ^ c * 16) + k * A_ROWS * 128 + row * 128, a[4 * c], a[4 * c + 1], a[4 * c + 2], a[4 * c + 3]);
+#endif
+#if B_MN_MAJOR
+    pair(a);
 #endif
   }
   METHOD void multiply(u32 a_stage, u32 b_stage, float (&acc)[SIXTEENS][QUARTER][4]) const {
@@ -70,7 +107,7 @@ struct Windows {
       for (int j = 0; j < QUARTER; j += 2) {  // a product waits for the one before to the same sums
         u32 b[2][8];
         #pragma unroll
-        for (int h = 0; h < 2; ++h) b_shift.load(b_stage + b_offset + (j + h) * (8 / SHIFTED) * WINDOW + k * 128, b[h]);
+        for (int h = 0; h < 2; ++h) load_b(b_stage, j + h, k, b[h]);
         #pragma unroll
         for (int x = 0; x < 8; x += 2)
           #pragma unroll
