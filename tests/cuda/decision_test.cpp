@@ -174,7 +174,8 @@ TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {
 }
 
 // Few rows of A read a B along K whose rows begin between 16 bytes as it lies, by a map for all rows that begin alike
-// (decision 0284), and up to 16 rows of A are read so too.
+// (decision 0284), and up to 16 rows of A are read so too. So does one along N, and more rows where the
+// model expects less than of a copy (decision 0310).
 TEST(Decision, ReadsRowsThatBeginAnywhere) {
   const auto read = [](const char* text, const Shape& shape, Layout layout, const char* schedule) {
     const Decision d = decide(subject(text, "sm_90a", schedule), layout, [](const auto&) { return std::string(); });
@@ -198,7 +199,9 @@ TEST(Decision, ReadsRowsThatBeginAnywhere) {
   EXPECT_EQ(usual(plain, {1, 17, 4096, 2052}), "shifted A 0 2") << "more rows of A are copied";
   EXPECT_EQ(usual(plain, {1, 3, 2, 2051}), "shifted 8 8") << "fewer rows than maps";
   EXPECT_EQ(usual(plain, {1, 7, 4096, 2056}), " 0 0") << "rows begin at 16 bytes";
-  EXPECT_EQ(usual(plain, {1, 65, 4096, 2051}), " A B 0 0") << "more rows copy B";
+  EXPECT_EQ(usual(plain, {1, 100, 20672, 3351}), "shifted A 0 8") << "a copy takes longer than two rows of tiles";
+  EXPECT_EQ(usual(plain, {1, 900, 4096, 2051}), " A B 0 0") << "than eight it does not";
+  EXPECT_EQ(usual(plain, {1, 2000, 4096, 2051}), " A B 0 0");
   EXPECT_EQ(usual(gate, {1, 7, 4096, 2051}), " A B 0 0") << "pieces of a chunk";
   EXPECT_EQ(usual(plain, {1, 7, 4096, 2051}, "pingpong 64x64x6 sub 32x2 aux 0 raster 2"), " A B 0 0") << "as asked";
   const Subject s = subject(plain, "sm_90a");
@@ -219,7 +222,8 @@ TEST(Decision, ReadsRowsThatBeginAnywhere) {
   EXPECT_EQ(along_n(plain, {3, 7, 4099, 2056}), "shifted 0 8");
   EXPECT_EQ(along_n(plain, {3, 7, 4099, 2052}), " A B 0 0") << "batches that begin anywhere";
   EXPECT_EQ(along_n(plain, {1, 7, 4099, 7}), " A B 0 0") << "each map has a row";
-  EXPECT_EQ(along_n(plain, {1, 65, 4099, 2056}), " B 0 0");
+  EXPECT_EQ(along_n(plain, {1, 100, 20673, 3352}), "shifted 0 8");
+  EXPECT_EQ(along_n(plain, {1, 2000, 4099, 2056}), " B 0 0");
   EXPECT_EQ(along_n(gate, {1, 7, 4099, 2056}), " B 0 0");
 }
 

@@ -35,13 +35,13 @@ TEST_P(SuiteCompiles, ForHopper) {
   }
 }
 
-// Few rows of A by a B along N whose rows begin anywhere.
+// By a B along N whose rows begin anywhere: few rows of A, and more than a consumer's.
 TEST_P(SuiteCompiles, BesideOddRowsAlongN) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
   if (std::string(GetParam()) == "fp8_rowwise") GTEST_SKIP() << "bytes are copied";
   std::ifstream file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + GetParam() + ".py");
   const Subject s = subject({std::istreambuf_iterator<char>(file), {}}, "sm_90a");
-  for (const auto& [m, n, k] : {std::tuple{7, 4350, 3336}, {60, 4100, 3331}}) {
+  for (const auto& [m, n, k] : {std::tuple{7, 4350, 3336}, {60, 4100, 3331}, {120, 20673, 3352}}) {
     Layout layout = usual_layout(s.problem, *s.program, {1, m, n, k});
     layout.b.strides[1] = n, layout.b.strides[2] = 1;
     const Decision d = decide(s, layout, [](const auto& source) { return rejection(compile(*source, "sm_90a")); });

@@ -69,8 +69,11 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, bool with_operands,
     s.in_shares = pick.chance(35), s.at_end = pick.chance(35);
   }
   s.again = form == Form::again;
-  if (form == Form::shifted && !turned)
-    s.shifted = s.ping_pong = true, s.abreast = false, s.bm = 64, s.bn = 64 << pick.below(2);
+  if (form == Form::shifted && !turned) {
+    s.shifted = true, s.ping_pong = pick.chance(60), s.abreast = false;
+    s.bm = s.ping_pong ? 64 : 128 << pick.below(2);
+    s.bn = 64 * static_cast<int>(1 + pick.below(s.ping_pong ? 2 : 3));
+  }
   return s;
 }
 

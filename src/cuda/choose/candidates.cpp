@@ -28,7 +28,8 @@ constexpr Tile tiles_turned[] = {{true, 128, 112},  {true, 128, 144},  {true, 12
                                  {false, 128, 144}, {false, 128, 176}, {false, 128, 208}, {false, 128, 240}};
 constexpr Tile tiles_of_elements[] = {{false, 256, 160}, {false, 256, 192}, {false, 192, 192, true}};
 // Few rows by a B that is read as it lies (decision 0284).
-constexpr Tile tiles_shifted[] = {{true, 64, 64}, {true, 64, 128}};
+constexpr Tile tiles_shifted[] = {{true, 64, 64},    {true, 64, 128},   {false, 128, 64},
+                                  {false, 128, 128}, {false, 128, 192}, {false, 256, 128}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 

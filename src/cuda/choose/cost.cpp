@@ -32,10 +32,12 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 }
 
 // Clocks of a stage of B as it lies: its windows, which lanes read and shift, products of 16 rows by 8 columns, and
-// what lanes shift of A (decision 0284).
+// what lanes shift of A (decision 0284); or of one that consumers put elsewhere for wgmma (decision 0310).
 double shifted_clocks(const Schedule& s, const EpilogueNeeds& needs) {
-  const double sixteens = a_rows(s, needs) / 16.0;
-  return s.bn * (6 + 1.7 * sixteens) + 100 + 50 * sixteens + (needs.shifted_a ? 250 : 0);
+  if (!s.ping_pong) return 190 + 2.9 * s.bn + 1.18 * s.bm * s.bn / 32;
+  const double sixteens = a_rows(s, needs) / 16.0, of_a = needs.shifted_a ? 250 : 0;
+  if (needs.b_mn_major) return s.bn * (8.9 + 1.4 * sixteens) + 330 + of_a;
+  return (s.bn * (6 + 1.7 * sixteens) + 100 + 50 * sixteens) * (sixteens > 1 ? 1.25 : 1) + of_a;
 }
 
 // Rows of A that a stage loads: those of the tile that exist.

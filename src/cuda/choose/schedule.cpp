@@ -413,6 +413,17 @@ static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
   return {};
 }
 
+// A B whose rows begin between 16 bytes, read as it lies.
+static std::string illegal_shifted(const Schedule& s, const EpilogueNeeds& n) {
+  if (s.shifted != n.shifted) return n.shifted ? "B is to be read as it lies" : "B is not read as it lies";
+  if (s.shifted && (s.mma || s.abreast || s.bn % 64 || cluster_tiles(s) > 1 ||
+                    (s.ping_pong ? s.bm != 64 || s.bn > 128 : s.bn > 192)))
+    return "rows of B that begin anywhere are shifted for tiles of 64 rows and 64 or 128 columns in ping-pong, and for "
+           "cooperative ones of up to 192 columns";
+  if (s.shifted && !s.ping_pong && n.shifted_a) return "rows of A that begin anywhere are shifted in ping-pong";
+  return {};
+}
+
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (s.strips) return illegal_direct(s, n);
   if (s.strip_x) {
@@ -468,9 +479,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (n.block_rows && n.block_rows % s.bm)
     return "a tile of " + text(s.bm) + " rows does not divide the " + text(n.block_rows) + " of a block of groups";
   if (n.whole_k && s.split > 1) return "the residues of a strided data gradient are not split";
-  if (s.shifted != n.shifted) return n.shifted ? "B is to be read as it lies" : "B is not read as it lies";
-  if (s.shifted && (s.mma || !s.ping_pong || s.bm != 64 || s.bn % 64 || s.bn > 128 || cluster_tiles(s) > 1))
-    return "rows of B that begin anywhere are shifted for tiles of 64 rows and 64 or 128 columns in ping-pong";
+  if (std::string why = illegal_shifted(s, n); !why.empty()) return why;
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > most_stages) return "stages are 2 to " + text(most_stages);
   if (s.mma && s.d_buffers != 1) return "staged outputs have one buffer";

@@ -27,8 +27,8 @@ struct Schedule {
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
   bool at_end = false;     // only of tiles behind the last whole wave of them
   int cluster_m = 1, cluster_n = 1;  // tiles of a cluster along M and N, whose blocks load together what they share
-  // B's rows, which begin between 16 bytes, are read as they lie: consumers multiply what lanes have shifted (decision
-  // 0284).
+  // B's rows, which begin between 16 bytes, are read as they lie: lanes shift what they multiply (decision 0284), or
+  // cooperative consumers put it where wgmma reads it (decision 0310).
   bool shifted = false;
   bool again = false;   // tiles are multiplied twice: for their rows' statistics, and for what follows (decision 0289)
   bool looped = false;  // the epilogue's code stands once for the fragments of a subtile (decision 0110)
@@ -203,8 +203,9 @@ struct StencilMemory {
 [[nodiscard]] inline int cluster_blocks(const Schedule& s) { return cluster_parts(s) * cluster_tiles(s); }
 // Tiles of 32 columns are for products of so few that each is a block's only one (decision 0209).
 [[nodiscard]] inline bool is_narrow(const Schedule& s) { return !s.mma && s.bn < 64; }
-[[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : s.shifted ? 256 : 128; }  // a stage
-// A stage of B, and what consumers exchange sums through, of B as it lies (device/sm90_shifted.cu).
+// Of a stage.
+[[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : s.shifted && s.ping_pong ? 256 : 128; }
+// A stage of B, and what consumers exchange sums or put lines of B into, of B as it lies (device/sm90_shifted.cu).
 struct ShiftedWindows {
   int lines, bytes;  // a stage's; each
 };
@@ -213,7 +214,7 @@ struct ShiftedWindows {
 }
 [[nodiscard]] ShiftedWindows shifted_a(const Schedule& schedule, const EpilogueNeeds& needs);
 [[nodiscard]] int shifted_a_bytes(const Schedule& schedule, const EpilogueNeeds& needs);  // a stage of A
-[[nodiscard]] inline int exchange_bytes(const Schedule& s) { return s.shifted ? 16 * 4 * s.bn : 0; }
+[[nodiscard]] inline int exchange_bytes(const Schedule& s) { return s.shifted ? (s.ping_pong ? 64 : 128) * s.bn : 0; }
 
 // Whether a consumer's tile has all rows of its columns, so that no statistic needs another tile's.
 [[nodiscard]] inline bool lone_columns(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {

@@ -11,6 +11,7 @@
 #include "plan/traffic.h"
 
 #include <array>
+#include <functional>
 #include <utility>
 
 namespace postlude::inline v0::cuda {
@@ -114,6 +115,7 @@ class Decider {
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
   [[nodiscard]] int apart(const Placed& operand, int rows_axis, std::int64_t rows, int least = 1) const;
   [[nodiscard]] bool shift(const Contraction& gemm);
+  void shift_for_more_rows(const std::function<void()>& arrange, const std::function<Chosen(const Judge&)>& choose);
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts = 1);
   [[nodiscard]] bool by_padded_taps() const;
   void fuse(const Contraction& gemm);
@@ -211,7 +213,8 @@ class Decider {
   std::vector<Memory> memory_;           // of them
   std::vector<bool> lent_;               // outputs in whose memory a crossing lives
 
-  bool stream_ = false, may_shift_ = true;
+  bool stream_ = false;
+  std::int64_t most_shifted_ = 64;         // rows of A by a B that is read as it lies: a tile's
   const KernelPart* part_ = nullptr;       // which of the layout's is decided on or emitted; none: it has none
   int first_tile_ = 0, launch_tiles_ = 0;  // of a residue in its launch, and of all in it
   std::string rows_portable_;              // why A's rows take the portable kernel on Hopper

@@ -183,35 +183,6 @@ Lines Decider::lines(bool of_a) const {
   return bytes % 128 == 0 ? Lines::aligned : bytes % 32 == 0 ? Lines::at_sectors : Lines::between;
 }
 
-// By how many maps rows are read as they lie, which begin between 16 bytes; 0: not so. Rows that begin alike are as
-// many apart, or `least`.
-int Decider::apart(const Placed& o, int rows_axis, std::int64_t rows, int least) const {
-  const std::int64_t row = o.strides[rows_axis], element = o.strides[3 - rows_axis], batch = o.strides[0];
-  int apart = least;
-  while (apart * row % 8 != 0) apart *= 2;
-  const bool legal = element == 1 && o.alignment >= 2 && map_stride(apart * row, 2, rows) &&
-                     (batch == 0 || map_stride(batch, 2, shape_.batch));
-  return legal ? apart : 0;
-}
-
-// Whether few rows of A read B as it lies, along K or N, or it is copied (decisions 0284, 0310). Of A the few that are
-// 16 rows of a product are read so too; more are shifted for each tile again, and a copy of them takes less.
-bool Decider::shift(const Contraction& gemm) {
-  constexpr std::int64_t most_rows = 64, most_of_a = 16;
-  constexpr int along_n = 8;  // maps of a B along N: lanes read as many rows in turn
-  const auto& asked = subject_.request.schedule;
-  const bool plain = !variant_.a_form && !variant_.b_form && !layout_.diagonal && !layout_.b_count && !layout_.beside &&
-                     !layout_.a_k && !b_k() && !part_ && !layout_.padded && !layout_.images;
-  if (!may_shift_ || !plain || size_of(gemm.b) != 2 || shape_.m > most_rows || (asked && !asked->shifted)) return false;
-  variant_.shifted = apart(layout_.b, 2, shape_.n);
-  if (variant_.shifted == 0 && shape_.k >= along_n)
-    variant_.shifted = apart(layout_.b, 1, shape_.k, along_n), variant_.b_mn_major = variant_.shifted != 0;
-  if (variant_.shifted == 0) return false;
-  if (d_.repack_a && shape_.m <= most_of_a) variant_.shifted_a = apart(layout_.a, 1, shape_.m);
-  d_.repack_a = d_.repack_a && variant_.shifted_a == 0, d_.repack_b = false;
-  return true;
-}
-
 // `parts`: pieces of a chunk.
 void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts) {
   const bool two_bytes = size_of(gemm.a) == 2;
@@ -320,17 +291,21 @@ void Decider::fuse(const Contraction& gemm) {
   // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a piece, which
   // five and more have not side by side in a tile. Pieces that begin between 16 bytes are copied (decision 0240).
   const bool whole = columns_ % 8 == 0 || (!mma && layout_.b.strides[0] == 0);
-  const auto choose = [&] {
+  const auto lay_out = [&] {
     arrange(gemm, mma, parts == 1 || (parts <= 4 && whole && accumulator_piece(phase) % (mma ? 8 : 64) == 0), parts);
+  };
+  const auto choose = [&](const Judge& judge) {
+    lay_out();
     variant_.padded_taps = layout_.padded.has_value(), variant_.turned = layout_.turned;
     // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
     return choose_product(
         {program_, product_phase_, variant_, mma, places(program_, memory_, columns), product_shape(mma), columns_,
          in_order(), request.schedule, subject_.multiprocessors, lines(true), lines(false)},
-        judge_);
+        judge);
   };
-  Chosen chosen = choose();
-  if (!chosen.product && variant_.shifted) may_shift_ = false, chosen = choose();
+  shift_for_more_rows(lay_out, choose);
+  Chosen chosen = choose(judge_);
+  if (!chosen.product && variant_.shifted) most_shifted_ = 0, chosen = choose(judge_);
   product_ = std::move(chosen.product);
   if (part_ && product_ && product_->epilogue.across_tiles()) {
     product_.reset();

@@ -157,7 +157,9 @@ void Decider::map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int fir
   const bool along_n = !of_a && variant_.b_mn_major;
   const Placed& placed = of_a ? layout_.a : layout_.b;
   const std::int64_t row = placed.strides[of_a || along_n ? 1 : 2], batch = placed.strides[0],
-                     rows = of_a ? shape_.m : along_n ? shape_.k : shape_.n;
+                     rows = of_a      ? shape_.m
+                            : along_n ? shape_.k
+                                      : shape_.n;
   const ShiftedWindows windows = of_a ? shifted_a(s, product_->epilogue.needs) : shifted_b(s, along_n);
   const int apart = of_a ? variant_.shifted_a : variant_.shifted, bytes = static_cast<int>(size_of(gemm.a));
   Address from = of_a ? Address{Address::Of::a} : b_address(gemm);

@@ -290,7 +290,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     Tile tile;
 #if SHIFTED
     Windows windows;
-    windows.begin(one, warp, lane);
+    windows.begin(one, wg, warp, lane);
 #endif
 #if HOLDS
     tile.tag = tag;
@@ -351,7 +351,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
       // There is a K (Decider::decide_product): a loop that may not run at all cost a select for each accumulator, a tile.
       int kb = 0;
-#if SHIFTED
+#if SHIFTED && PINGPONG
       float sums[SIXTEENS][QUARTER][4] = {};
       do {
         mbarrier_wait(full + 8 * stage, phase);
@@ -366,9 +366,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
         const int begin = kb, end = PROMOTED ? min(kb + PROMOTED, k_blocks) : k_blocks;
         do {
           mbarrier_wait(full + 8 * stage, phase);
+#if SHIFTED
+          // Lines of this block where those of the one before the last were, which both consumers have multiplied.
+          const u32 lines = smem + SMEM_EXCHANGE + (first + kb) % 2 * EXCHANGE_BYTES;
+          windows.realign(smem + SMEM_B + stage * B_BYTES, lines);
+          fence_async_shared();
+          wgmma_wait<0>();
+          if (kb) give_back(previous);
+          named_sync(order + 1, 256);
+#else
+          const u32 lines = smem + SMEM_B + stage * B_BYTES;
+#endif
           // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
           // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
-          const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
+          const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, lines, 0);
           const u64 a = matrix_descriptor<A_RUN>(a_at + wg * ROWS_APART * BELOW * A_RUN, A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
                     b = matrix_descriptor<128>(b_at + wg * (BN - COLUMNS) * 128, B_MN_MAJOR ? BK * 128 : 0, 1024);
           wgmma_fence();
@@ -381,8 +392,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
                 wgmma(piece_of(part[i], x), a + ((i * BELOW + x) * 64 * A_RUN + (A_MN_MAJOR ? k * 2048 : k * 32 / A_RUN * BM * A_RUN + k * 32 % A_RUN)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
           }
           wgmma_commit();
+#if !SHIFTED
           wgmma_wait<1>();
           if (kb != begin) give_back(previous);
+#endif
           previous = stage;
           if (++stage == STAGES) stage = 0, phase ^= 1;
         } while (++kb < end);
@@ -399,7 +412,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #if PINGPONG
       if (Loop::has(p, t + Loop::step())) named_arrive(order + (wg ^ 1), 256);
 #endif
-#if SHIFTED
+#if SHIFTED && PINGPONG
       Windows::exchange(tile, smem + SMEM_EXCHANGE + wg * EXCHANGE_BYTES, sums, acc);
 #elif !PROMOTED
       wgmma_wait<0>();

@@ -1,5 +1,5 @@
 R"cuda(
-// Few rows by a B whose rows begin between 16 bytes, read as it lies (decisions 0284, 0310). Rows of B that begin alike are SHIFTED
+// Rows of A by a B whose rows begin between 16 bytes, read as it lies (decisions 0284, 0310). Rows of B that begin alike are SHIFTED
 // apart, and a multiple of 16 bytes: those of each residue are a map of their own, which begins at the 16 bytes before its first element.
 // What comes of a row for a k block is a window of 16 bytes more. Of one along K a lane shifts its part to where it wants it; of one
 // along N it reads its columns' elements. Then it multiplies by mma.sync. Each of a consumer's warps has a quarter of a tile's columns
@@ -8,12 +8,42 @@ R"cuda(
 constexpr int WINDOW = BK * 2 + 16;
 constexpr int LINES_B = B_MN_MAJOR ? BK : BN, WINDOW_B = (B_MN_MAJOR ? BN : BK) * 2 + 16, BOX_ROWS_B = LINES_B / SHIFTED;
 constexpr int QUARTER = BN / 32, SIXTEENS = A_ROWS / 16;  // of eight columns; of rows
-constexpr int EXCHANGE_BYTES = BN * 64;
+constexpr int EXCHANGE_BYTES = BN * (PINGPONG ? 64 : 128);
 struct alignas(16) Sums { float of[4]; };
 #if SHIFTED_A
 constexpr int BOX_ROWS_A = A_ROWS / SHIFTED_A, BOX_BYTES_A = (BOX_ROWS_A * WINDOW + 127) / 128 * 128;
 #endif
 
+#if !PINGPONG
+// Of more rows than one consumer has both put B's lines for wgmma where they would lie if they began at 16 bytes, a word a lane. Each
+// warp has every eighth line, which begin alike.
+struct Windows {
+  u32 from, to, bits;
+  METHOD void begin(const Params& p, int wg, int warp, int lane) {
+    const int w = wg * 4 + warp;
+    const u32 byte = u32(p.map[EDGE_B].word[0] + w % SHIFTED * p.map[EDGE_B].word[1]) & 15;
+    from = (w % SHIFTED * BOX_ROWS_B + w / SHIFTED) * WINDOW_B + (byte & ~3) + lane * 4;
+    to = w * 128 + (lane / 4 ^ w) * 16 + lane % 4 * 4;
+    bits = byte % 4 * 8;
+  }
+  METHOD void realign(u32 stage, u32 lines) const {
+    constexpr int parts = B_MN_MAJOR ? BN / 64 : 1, at_once = 8;  // of a line; lines
+    #pragma unroll
+    for (int part = 0; part < parts; ++part)
+      #pragma unroll
+      for (int first = 0; first < LINES_B / 8; first += at_once) {
+        u32 w[at_once];
+        #pragma unroll
+        for (int x = 0; x < at_once; ++x) {
+          const u32 at = stage + from + (first + x) * (8 / SHIFTED) * WINDOW_B + part * 128;
+          w[x] = __funnelshift_r(shared_load_word(at), shared_load_word(at + 4), bits);
+        }
+        #pragma unroll
+        for (int x = 0; x < at_once; ++x) shared_store(lines + to + (first + x) * 1024 + part * BK * 128, w[x]);
+      }
+  }
+};
+#else
 // Where this lane's row begins in 16 bytes: words and bits.
 struct Shift {
   bool two, one;
@@ -45,7 +75,7 @@ struct Windows {
   u32 b_offset;
   Shift b_shift;
 #endif
-  METHOD void begin(const Params& p, int warp, int lane) {
+  METHOD void begin(const Params& p, int, int warp, int lane) {
     const int row = lane / 4, first = warp * QUARTER * 8 + row;
 #if SHIFTED_A
     a_offset = row % SHIFTED_A * BOX_BYTES_A + row / SHIFTED_A * WINDOW + lane % 4 * 32;
@@ -143,5 +173,6 @@ struct Windows {
     }
   }
 };
+#endif
 #endif
 )cuda"

@@ -4,6 +4,8 @@
 # schedule: pingpong 64x64x4 sub 32x2 aux 0 raster 1 shifted
 # schedule: pingpong 64x128x3 sub 64x2 aux 0 raster 2 split 2 by memory shifted
 # schedule: pingpong 64x64x4 sub 64x2 aux 0 raster 1 split 2 shifted looped
+# schedule: cooperative 128x128x3 sub 64x2 aux 0 raster 1 split 2 shifted
+# schedule: cooperative 128x64x4 sub 32x2 aux 0 raster 1 split 3 by memory shifted
 def epilogue(acc, bias: row):
     D: bf16 = relu(acc + bias)
     return D
