@@ -43,6 +43,9 @@ TEST(Schedule, PrintsAndReadsBack) {
     s.again = false;
     s.cluster_m = 1, s.cluster_n = 2, s.split = 3, s.by_memory = true;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.cluster_n = 7, s.split = 1, s.by_memory = s.looped = false, s.meets = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    EXPECT_NE(to_string(s).find(" cluster 1x7 meets"), std::string::npos) << to_string(s);
   }
   for (const char* const text : {"", " ring 14", " ring 14 beside"}) {
     const std::string bands = std::string("bands 256x32 sub 32x1 aux 2 rows 2 images 1") + text;
@@ -161,6 +164,36 @@ TEST(Schedule, SaysWhyTilesAreNoCluster) {
   n.windows = true;
   EXPECT_EQ(why({.cluster_m = 2}, n), "");
   EXPECT_NE(why({.cluster_n = 2}, n).find("windows"), std::string::npos);
+}
+
+// A cluster that meets has all tiles of its rows, loads nothing together, and waits for no other one.
+TEST(Schedule, ClustersMeet) {
+  EpilogueNeeds n = needs(2);
+  n.holds = n.meets = true, n.row_states = 8;
+  const Schedule alone{.bn = 64, .stages = 4};
+  Schedule s = alone;
+  s.cluster_n = 5, s.meets = true;
+  EXPECT_EQ(illegal(s, n), "");
+  EXPECT_EQ(shared_bytes(s, n) - shared_bytes(alone, n), 2 * 2 * 2 * (5 * 64 * 8 + 4 * 8));
+  EXPECT_EQ(a_run(s, n), a_run(alone, n));
+  const Tiles tiles = tiles_of(s, n, 3, 600, 300);
+  EXPECT_EQ(tiles.all, 3 * 5 * 5);
+  EXPECT_EQ(tiles.beside, 5);
+  EXPECT_EQ(blocks(s, n, tiles, 132), 75);
+  EXPECT_EQ(blocks(s, n, {5 * 50, 5}, 132), 5 * 17);             // three waves of 22 clusters, the last not full
+  EXPECT_EQ(blocks(s, n, tiles, 5), 5);                          // no whole group
+  EXPECT_EQ(blocks(s, n, tiles_of(s, n, 3, 600, 256), 132), 0);  // four tiles beside each other
+  EXPECT_EQ(blocks(s, n, tiles_of(s, n, 3, 600, 321), 132), 0);  // six
+  EXPECT_EQ(meeting_clusters(8, 132), 15);
+  const auto why = [&](Schedule other) { return illegal(other, n); };
+  for (const auto& [m, beside] : {std::pair(2, 2), {1, 1}, {1, 9}}) {
+    s.cluster_m = m, s.cluster_n = beside;
+    EXPECT_NE(why(s).find("1x2 to 1x8"), std::string::npos) << m << ' ' << beside;
+  }
+  s = {.bn = 64, .stages = 4, .split = 2, .cluster_n = 3, .meets = true};
+  EXPECT_NE(why(s).find("whole"), std::string::npos);
+  s.split = 1, n.holds = false;
+  EXPECT_NE(why(s).find("held"), std::string::npos);
 }
 
 // Each of two blocks loads half of what they share, by whole boxes where their number is even.
@@ -342,7 +375,7 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
     ASSERT_FALSE(found.empty());
     for (const Schedule& s : found) {
       const std::int64_t tiles_n = (columns + s.bn - 1) / s.bn, tiles = (m + s.bm - 1) / s.bm * tiles_n,
-                         group = s.raster * tiles_n, run = blocks(s, n, {tiles, tiles_n}, 132);
+                         group = s.meets ? tiles_n : s.raster * tiles_n, run = blocks(s, n, {tiles, tiles_n}, 132);
       EXPECT_LE(run, 132) << to_string(s) << " of " << m << " x " << columns;
       EXPECT_LE(group, 132) << to_string(s) << " of " << m << " x " << columns;
       EXPECT_TRUE(run == tiles * s.split || (run > 0 && run % group == 0)) << run << ": " << to_string(s);

@@ -62,6 +62,7 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, bool with_operands,
   if (form == Form::clusters || ((form == Form::in_memory || form == Form::again) && pick.chance(25))) {
     (pick.chance(50) ? s.cluster_m : s.cluster_n) = 2;
     s.raster *= s.cluster_m;
+    if (pick.chance(30)) s.meets = true, s.cluster_m = 1, s.cluster_n = static_cast<int>(2 + pick.below(4));
   }
   if (form == Form::parts) s.split = 2 << pick.below(2);
   if (form == Form::in_memory || (form == Form::shifted && pick.chance(30))) {

@@ -59,10 +59,10 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.025)) * repeated;
   const double rows = rows_loaded(s, needs, e);
-  const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
+  const double lines = rows * line[static_cast<int>(needs.a_lines)] * (sharing_a(s) > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
   // With few stages the longer (decision 0286).
-  const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong || s.stages < 4 ? 1.1 : 1.06;
+  const double waiting = loading_together(s) == 1 ? 1 : s.ping_pong || s.stages < 4 ? 1.1 : 1.06;
   // Many small boxes take the copy engine longer than their bytes (decision 0180).
   const int run = needs.b_mn_major && needs.b_box ? needs.b_box : b_run(s, needs),
             boxes = (needs.parts > 1 && run < 32) || (needs.b_box && run < 64) ? s.bn / run + 1 : 0;
@@ -105,8 +105,11 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
 
 // Clocks for which a held tile waits, in registers, for the statistics of the tiles beside it (decisions 0013, 0095):
 // longer for means and variances, which are three words and are joined by divisions (decision 0300).
-double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
+// Those of a cluster wait little, and less of it shows where tiles follow (decision 0307).
+double waiting(const Schedule& s, const EpilogueNeeds& needs, const Tiles& tiles, int resident) {
+  constexpr double last = 1000, before = 300;
   if (!needs.holds || tiles.beside == 1) return 0;
+  if (s.meets) return tiles.all > resident ? before : last;
   const double met = !is_fitted(needs) ? 1700 : needs.row_states > 8 ? 2400 : 1400;
   return met + 30 * double(tiles.beside);
 }
@@ -213,13 +216,16 @@ double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
   if (needs.windows || needs.counts_pixels) return busy;
   const double rows = rows_loaded(s, needs, e);
   const double products = tiles * s.bm * s.bn / 32,
-               lines = tiles * 2 * (rows / s.cluster_n + double(s.bn) / s.cluster_m);
+               lines = tiles * 2 * (rows / sharing_a(s) + double(s.bn) / s.cluster_m);
   const double limit = std::min(1.0, products / limited) * std::min(1.0, loops / busy);
   return std::max(highest_clock * busy, busy + limit * (of_products * (products - busy) + of_lines * lines));
 }
 
-// Many narrow tiles, and windows, ask L2 for more lines than it gives (decisions 0209, 0260, 0263).
+// Many narrow tiles, and windows, ask L2 for more lines than it gives (decisions 0209, 0260, 0263). Few blocks that
+// meet lie closer together than others (decision 0307).
 double crowded(const Schedule& s, const EpilogueNeeds& needs, int resident, int multiprocessors) {
+  constexpr double close = 1.1;
+  if (s.meets && 4 * resident <= 3 * multiprocessors) return close;
   if (2 * resident <= multiprocessors) return 1;
   return is_narrow(s) || cluster_parts(s) > 1 || needs.windows ? 1.5 : 1;
 }
@@ -239,7 +245,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double crowd = crowded(s, needs, resident, multiprocessors);
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
-  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(needs, tiles);
+  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(s, needs, tiles, resident);
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, needs, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
@@ -261,7 +267,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
-  const double together = cluster_tiles(s) > 1 ? 1000 : 0;  // a cluster's blocks begin and end together
+  const double together = loading_together(s) > 1 ? 1000 : 0;  // a cluster's blocks begin and end together
   return start + together + folding(s, needs, e, tiles, multiprocessors) + slower * (main + epilogue) * in_parts +
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
@@ -273,8 +279,9 @@ double twice(const Schedule& again, const EpilogueNeeds& all, const Extents& e, 
   Schedule s = again;
   EpilogueNeeds needs = all;
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
-  const bool waits = tiles.all <= tiles_in_turn(s, tiles, blocks(s, needs, tiles, multiprocessors));
-  const double waited = waits ? waiting(needs, tiles) : 0;
+  const int resident = blocks(s, needs, tiles, multiprocessors);
+  const bool waits = tiles.all <= tiles_in_turn(s, tiles, resident);
+  const double waited = waits ? waiting(s, needs, tiles, resident) : 0;
   s.again = needs.holds = needs.meets = false;
   EpilogueNeeds first = needs;
   first.operations = needs.first_operations, first.aux_bytes_column = needs.first_aux_bytes_column;

@@ -11,9 +11,10 @@
 namespace postlude::inline v0::cuda {
 namespace {
 
-constexpr int least_k_blocks = 4;     // of a part that meets others in memory
-constexpr int most_waves = 8;         // of such parts
-constexpr int least_shares = 9;       // of a plain product's tile; fewer parts are added by one block as soon
+constexpr int least_k_blocks = 4;  // of a part that meets others in memory
+constexpr int most_waves = 8;      // of such parts
+constexpr int least_shares = 9;    // of a plain product's tile; fewer parts are added by one block as soon
+constexpr int few_rows_heard = 16;
 constexpr int most_blocks = 1 << 26;  // of direct stencils, whose strips are numbered
 
 // Tile rows walked together. `waits`: tiles beside each other run at once.
@@ -95,6 +96,18 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   best_split(2);
 }
 
+// The same by a cluster that has all tiles of its rows, with as many stages as there is room for. Of few rows all is
+// heard as soon through L2 (decision 0307).
+void rank_meeting(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, const Extents& e,
+                  int multiprocessors) {
+  const std::int64_t beside = tiles_of(s, needs, e.batch, e.m, e.columns).beside;
+  if (!needs.holds || beside < 2 || beside > most_met || e.m <= few_rows_heard) return;
+  s.meets = true, s.cluster_n = static_cast<int>(beside);
+  while (s.stages > 2 && shared_bytes(s, needs) > shared_limit) --s.stages;
+  if (s.stages > 4) s.stages -= s.stages % 2;  // two warps load them
+  if (illegal(s, needs).empty()) ranked.push_back({s, microseconds(s, needs, e, multiprocessors)});
+}
+
 // Clusters whose tiles load together are worth it where lines are slow; elsewhere they only wait for each other. Those
 // that read windows were not measured (decision 0194).
 bool loads_together(const EpilogueNeeds& needs) {
@@ -117,6 +130,7 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     if (is_narrow(s) && tiles_of(s, needs, batch, m, columns).all > multiprocessors) continue;
     if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
     else rank_tile(ranked, s, needs, extents, multiprocessors);
+    if (!mma) rank_meeting(ranked, s, needs, extents, multiprocessors);
     if (mma || !loads_together(needs)) continue;
     s.cluster_m = 2;
     rank_tile(ranked, s, needs, extents, multiprocessors);

@@ -45,7 +45,7 @@ int b_run(const Schedule& s, const EpilogueNeeds& n) {
 }
 
 int a_run(const Schedule& s, const EpilogueNeeds& n) {
-  if (n.below == 1) return a_rows(s, n) / s.cluster_n;
+  if (n.below == 1) return a_rows(s, n) / sharing_a(s);
   return is_gathered_below(n) ? 64 : std::gcd(64, n.row_piece);
 }
 
@@ -184,9 +184,10 @@ std::string to_string(const Schedule& s) {
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
   const std::string cluster = " cluster " + std::to_string(s.cluster_m) + "x" + std::to_string(s.cluster_n);
-  return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
-         (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
-         (s.shifted ? " shifted" : "") + (s.again ? " again" : "") + (s.looped ? " looped" : "");
+  return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.meets ? " meets" : "") +
+         (s.split > 1 ? " split " + std::to_string(s.split) : "") + (s.by_memory ? " by memory" : "") +
+         (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") + (s.shifted ? " shifted" : "") +
+         (s.again ? " again" : "") + (s.looped ? " looped" : "");
 }
 
 // What follows from a direct stencil's strips: a row's pixels, four a fragment, are the columns of a subtile.
@@ -232,12 +233,13 @@ Schedule parse_schedule(std::string_view text) {
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
   if (read == 8 && std::sscanf(copy.c_str() + length, " cluster %9dx%9d%n", &s.cluster_m, &s.cluster_n, &more) == 2)
     length += std::exchange(more, 0);
-  if (read == 8 && std::sscanf(copy.c_str() + length, " split %9d%n", &s.split, &more) == 1) length += more;
   const auto take = [&](std::string_view word) {
     const bool found = std::string_view(copy).substr(length).starts_with(word);
     if (found) length += static_cast<int>(word.size());
     return found;
   };
+  s.meets = take(" meets");
+  if (read == 8 && std::sscanf(copy.c_str() + length, " split %9d%n", &s.split, &more) == 1) length += more;
   s.by_memory = more && take(" by memory");
   s.in_shares = s.by_memory && take(" in shares");
   s.at_end = s.by_memory && take(" at end");
@@ -259,6 +261,13 @@ int clusters(int split, int multiprocessors) {
   return std::max(0, multiprocessors - (split > 2 ? 8 * (split - 2) : 0)) / split;
 }
 
+// Whole groups of 16 multiprocessors, and half of another one: of the rest an H200 makes no cluster.
+int meeting_clusters(int tiles, int multiprocessors) {
+  constexpr int group = 16, half = 8, rest = 20;
+  if (tiles == 2) return std::max(1, multiprocessors / 2);
+  return std::max(1, (multiprocessors - rest) / group * (group / tiles) + half / tiles);
+}
+
 std::int64_t tiles_down(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {
   if (!s.strip_x) return ceil_div(m, s.bm / n.below);
   const StencilTile tile = stencil_tile(s, n.stencil);
@@ -266,7 +275,7 @@ std::int64_t tiles_down(const Schedule& s, const EpilogueNeeds& n, std::int64_t 
 }
 
 Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, std::int64_t m, std::int64_t columns) {
-  const std::int64_t beside = round_up(ceil_div(columns, s.bn / n.parts), s.cluster_n);
+  const std::int64_t beside = round_up(ceil_div(columns, s.bn / n.parts), sharing_a(s));
   return {batch * round_up(tiles_down(s, n, m), s.cluster_m) * beside, beside};
 }
 
@@ -277,7 +286,7 @@ std::int64_t whole_tiles(const Schedule& s, Tiles tiles, int multiprocessors) {
 
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
-  const bool waits = n.holds && tiles.beside > 1 && !s.again;  // for tiles beside it, at once
+  const bool waits = n.holds && tiles.beside > 1 && !s.again && !s.meets;  // for tiles beside it, at once
   if (s.strips) return static_cast<int>(ceil_div(tiles.all / tiles.beside, s.strips) * tiles.beside);
   if (s.strip_x) {  // as many as run at once, each of one block of columns
     const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
@@ -286,6 +295,11 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   }
   if (s.mma) return all;
   if (cluster_parts(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
+  if (s.meets) {  // a cluster has all tiles of its rows
+    if (tiles.beside != s.cluster_n) return 0;
+    const int down = all / s.cluster_n, at_once = meeting_clusters(s.cluster_n, multiprocessors);
+    return s.cluster_n * static_cast<int>(ceil_div(down, ceil_div(down, at_once)));
+  }
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors),
                      units = (tiles.all - whole) * s.split * (s.again ? 2 : 1);
   multiprocessors -= multiprocessors % cluster_tiles(s);
@@ -315,6 +329,13 @@ std::int64_t tiles_in_turn(const Schedule& s, Tiles tiles, int blocks) {
   return round_up(std::int64_t{s.raster} * tiles.beside, std::int64_t{blocks} * (s.ping_pong ? 2 : 1));
 }
 
+// What two consumers hear of each 64 rows from a cluster's tiles, in two places in turn, and the barriers of four
+// warps.
+static int met_bytes(const Schedule& s, const EpilogueNeeds& n) {
+  const int blocks = 2 * 2 * consumer_rows(s) / n.below / 64;
+  return s.meets ? blocks * (64 * s.cluster_n * n.row_states + 4 * 8) : 0;
+}
+
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   if (s.strip_x) return stencil_memory(s, n).all();
   if (s.mma) {  // the epilogue's memory lies where the stages were
@@ -325,7 +346,7 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   const int stage = s.shifted ? shifted_a_bytes(s, n) + b.lines * b.bytes : (a_rows(s, n) + s.bn) * 128;
   return 1024 + s.stages * stage + 2 * exchange_bytes(s) + 2 * s.d_buffers * d_bytes(s, n) +
          2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
-         (cluster_parts(s) > 1 ? 16 : 0);
+         (cluster_parts(s) > 1 ? 16 : 0) + met_bytes(s, n);
 }
 
 // Whole images that a block brings to shared memory.
@@ -400,6 +421,13 @@ static std::string illegal_stencil(const Schedule& s, const EpilogueNeeds& n) {
 
 // Why tiles do not run as clusters that load together; empty: they do.
 static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
+  if (s.meets) {
+    if (s.cluster_m != 1 || s.cluster_n < 2 || s.cluster_n > most_met)
+      return "a cluster that meets is of 1x2 to 1x8 tiles";
+    if (!n.holds || s.mma || s.split > 1 || s.again || s.shifted || n.whole_k)
+      return "the tiles of a cluster meet where they are held for their rows' statistics, whole";
+    return {};
+  }
   if (cluster_tiles(s) == 1 && s.cluster_m == 1) return {};
   if (s.cluster_m < 1 || s.cluster_n < 1 || cluster_tiles(s) != 2) return "a cluster is of 2x1 or 1x2 tiles";
   if (s.mma || cluster_parts(s) > 1) return "tiles of a cluster are of the sm_90a kernel, and not split among blocks";

@@ -26,7 +26,8 @@ struct Schedule {
   bool by_memory = false;  // taken by blocks as tiles are, and joined in memory,
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
   bool at_end = false;     // only of tiles behind the last whole wave of them
-  int cluster_m = 1, cluster_n = 1;  // tiles of a cluster along M and N, whose blocks load together what they share
+  int cluster_m = 1, cluster_n = 1;  // tiles of a cluster along M and N, whose blocks load together what they share,
+  bool meets = false;                // or (decision 0307) tell each other the statistics of all columns of their rows
   // B's rows, which begin between 16 bytes, are read as they lie: lanes shift what they multiply (decision 0284), or
   // cooperative consumers put it where wgmma reads it (decision 0310).
   bool shifted = false;
@@ -45,10 +46,10 @@ struct Schedule {
 };
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, abreast or mma; behind it "cluster
-// 2x1", "split 2" or "split 26 by memory", or that "in shares" or "at end" or both, "shifted", "again" and "looped"),
-// "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or
-// "ring 14 beside", behind it), or "direct 8x64 strip 4x4" (or that with "images 8" behind it), and back.
-// parse_schedule throws bad_schedule, naming what is wrong.
+// 2x1" or "cluster 1x4 meets", "split 2" or "split 26 by memory", or that "in shares" or "at end" or both, "shifted",
+// "again" and "looped"), "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or
+// that with "ring 14", or "ring 14 beside", behind it), or "direct 8x64 strip 4x4" (or that with "images 8" behind it),
+// and back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -164,6 +165,7 @@ inline constexpr int narrowest_subtile = 16;
 inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
 inline constexpr int most_stages = 24;
 inline constexpr int most_parts = 128;           // of a tile, joined in memory
+inline constexpr int most_met = 8;               // tiles of a cluster that meets
 inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 
 // The number of consumers, which are groups of 128 threads that hold accumulators, and each one's
@@ -200,6 +202,9 @@ struct StencilMemory {
 // The blocks of a cluster: each has a part of the same tile's K, or a tile.
 [[nodiscard]] inline int cluster_parts(const Schedule& s) { return s.by_memory ? 1 : s.split; }
 [[nodiscard]] inline int cluster_tiles(const Schedule& s) { return s.cluster_m * s.cluster_n; }
+// Of these, those that load together the rows of A that they share; and all that load together.
+[[nodiscard]] inline int sharing_a(const Schedule& s) { return s.meets ? 1 : s.cluster_n; }
+[[nodiscard]] inline int loading_together(const Schedule& s) { return s.cluster_m * sharing_a(s); }
 [[nodiscard]] inline int cluster_blocks(const Schedule& s) { return cluster_parts(s) * cluster_tiles(s); }
 // Tiles of 32 columns are for products of so few that each is a block's only one (decision 0209).
 [[nodiscard]] inline bool is_narrow(const Schedule& s) { return !s.mma && s.bn < 64; }
@@ -276,6 +281,9 @@ struct Tiles {
 // The number of clusters of so many blocks, one a multiprocessor, that run at once on any Hopper
 // GPU.
 [[nodiscard]] int clusters(int split, int multiprocessors);
+
+// Likewise of blocks that have tiles beside each other, about: others run behind them.
+[[nodiscard]] int meeting_clusters(int tiles, int multiprocessors);
 
 // Bytes of shared memory, alignment included.
 [[nodiscard]] int shared_bytes(const Schedule& schedule, const EpilogueNeeds& needs);

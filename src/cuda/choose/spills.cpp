@@ -39,7 +39,7 @@ bool keeps_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int a
   if (accumulators < 192) return accumulators >= 160 && first.draws && !apart && (ahead || first.loaded);
   int words = ahead + first.loaded * s.sub_n / 8 + (first.rows + first.row_states) * rows;
   if (s.sub_n >= 64) words += 6;
-  if (stored == 0) return apart && words + (cluster_tiles(s) > 1 ? 11 : 0) >= 50;
+  if (stored == 0) return apart && words + (loading_together(s) > 1 ? 11 : 0) >= 50;
   if (!apart) words += 16;  // all fragments of a subtile at once
   words += first.column_states * s.sub_n / 4;
   if (ahead) words += 2 * stored + 4 * (pieces(e.needs) - 1);
@@ -65,7 +65,7 @@ bool holds_too_much(const FusedEpilogue& e, const Schedule& s, const CodeForm& f
   if (form.once && accumulators >= 192 && first.loaded && ahead >= 16 && first.row_states >= states_of_moments &&
       !form.apart && !form.whole_n)
     return true;
-  if (form.once) return (accumulators >= 192 && s.sub_n >= 64) || (ahead >= 64 && cluster_tiles(s) > 1);
+  if (form.once) return (accumulators >= 192 && s.sub_n >= 64) || (ahead >= 64 && loading_together(s) > 1);
   if (accumulators >= 192) return ahead || ahead_held || first.rows;
   const bool many_rows = held.rows * rows >= 20;
   if (accumulators >= 160)
@@ -114,7 +114,7 @@ int bytes_beside_statistics(const FusedEpilogue& e, const Schedule& s, const Cod
   if (s.mma || e.held >= 0 || form.once || !form.apart || s.sub_n < 64 || first.row_states == 0 ||
       consumer_rows(s) * consumer_columns(s) / 128 < 192)
     return 0;
-  const bool alone = cluster_tiles(s) == 1;
+  const bool alone = loading_together(s) == 1;
   if (e.needs.d_bytes_column == 0)
     return first.ahead >= 2 && first.rows >= 2 && first.row_states >= states_of_loss ? 1050 : 0;
   if (first.row_states != states_of_softmax)

@@ -254,9 +254,9 @@ void Decider::emit_product() {
   k.shared = shared_bytes(s, e.needs);
   k.threads = static_cast<unsigned>(threads(s));
   k.cooperative = !s.mma && (meet || s.by_memory);  // blocks wait for each other
-  k.grid[0] = static_cast<unsigned>(blocks(s, e.needs,
-                                           {std::int64_t{g.tiles} * cluster_tiles(s), round_up(g.tiles_n, s.cluster_n)},
-                                           subject_.multiprocessors));
+  k.grid[0] = static_cast<unsigned>(
+      blocks(s, e.needs, {std::int64_t{g.tiles} * cluster_tiles(s), round_up(g.tiles_n, sharing_a(s))},
+             subject_.multiprocessors));
   if (layout_.padded && !d_.fused) return emit_compact();
   if (layout_.beside) return emit_interleave();
   if (e.across_tiles() && s.mma) {

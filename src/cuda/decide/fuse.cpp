@@ -478,7 +478,7 @@ agreed::GemmSizes Decider::sizes() const {
 bool Decider::meets() const {
   const Schedule& s = product_->schedule;
   const FusedEpilogue& e = product_->epilogue;
-  return e.across_tiles() && !lone_columns(s, e.needs, output_rows()) && !lone_rows(s, e.needs, columns_);
+  return e.across_tiles() && !s.meets && !lone_columns(s, e.needs, output_rows()) && !lone_rows(s, e.needs, columns_);
 }
 
 void Decider::take_partials() {

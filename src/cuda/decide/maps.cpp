@@ -71,7 +71,7 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
                      batch = d_.repack_a ? packed.lines * packed.pitch : layout_.a.strides[0];
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
   if (variant_.a_mn_major)
-    map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, line, bk / product_->schedule.cluster_n}, batches}, 128);
+    map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, line, bk / sharing_a(product_->schedule)}, batches}, 128);
   else if (const EpilogueNeeds& n = product_->epilogue.needs; is_gathered_below(n))
     map(k, from, gemm.a,
         {{shape_.k, 1, bk},

@@ -125,6 +125,7 @@ struct Tile {
   u32 barrier;          // of the warpgroup's 128 threads
   u32 scratch;          // shared, SCRATCH_BYTES
   int turn;             // 0 or 1: which of two memories a tile's reductions begin with (decision 0040)
+  u32 met, meeting, met_turn;  // what it hears of its cluster's tiles, its barriers, and whose turn it is (MEETS)
   u32 tag;              // of what tiles beside one another tell in this launch (HOLDS)
   bool second;          // it is multiplied for what follows its rows' statistics, which are told (AGAIN)
   u32 due, pace;        // the clock before which its next fragment does not begin, and what each adds to it (PACED)
@@ -189,6 +190,12 @@ DEVICE int first_column(const Tile& t, int from) { return t.col + from + 2 * (t.
 #endif
 DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp * 16 + t.lane / 4 + r % 2 * 8; }
 
+template <int words, int all> DEVICE void shared_words(u32 from, u32 (&x)[all]) {
+  #pragma unroll
+  for (int w = 0; w + 1 < words && words % 2 == 0; w += 2) shared_load(from + 4 * w, x[w], x[w + 1]);
+  #pragma unroll
+  for (int w = 0; w < words && words % 2; ++w) x[w] = shared_load_word(from + 4 * w);
+}
 template <typename T> DEVICE T* shared_pointer(u32 address) { return (T*)__cvta_shared_to_generic(address); }
 
 // The accumulator column where column j of a chunk's first piece begins, and how far behind it the next piece is, in groups of

@@ -27,6 +27,27 @@ DEVICE void tma_load_all(u32 to, const TensorMap& map, u32 bar, int c0, int c1, 
 // Of the scope of a block: what orders other accesses for the cluster too is a barrier of all memory.
 DEVICE void cluster_free(u32 bar) { asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
 DEVICE void cluster_arrive(u32 bar) { asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
+// Each thread has begun, and what it did before is seen by those who then wait until all threads of all blocks have.
+DEVICE void cluster_begin() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+DEVICE void cluster_begun() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+// Words to the block that `to` is of, whose `bar` counts their bytes.
+template <int words, int all> DEVICE void cluster_store(u32 to, const u32 (&x)[all], u32 bar) {
+  #pragma unroll
+  for (int w = 0; w + 1 < words && words % 2 == 0; w += 2)
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to + 4 * w), "r"(x[w]), "r"(x[w + 1]), "r"(bar) : "memory");
+  #pragma unroll
+  for (int w = 0; w < words && words % 2; ++w)
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to + 4 * w), "r"(x[w]), "r"(bar) : "memory");
+}
+// And what other blocks did before they arrived.
+DEVICE void mbarrier_wait_cluster(u32 bar, u32 parity) {
+  u32 done;
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+  } while (!done);
+}
 DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Pixels of an image, walked by the box of the map, each moved by an offset.

@@ -210,14 +210,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   extern __shared__ u8 dynamic_shared[];
   const u32 smem = (smem_address(dynamic_shared) + 1023) & ~1023u;
   const u32 full = smem + SMEM_BARRIERS, empty = full + 8 * STAGES, aux_full = empty + 8 * STAGES,
-            aux_empty = aux_full + 16 * AUX_STAGES, parts_meet = aux_empty + 16 * AUX_STAGES;
+            aux_empty = aux_full + 16 * AUX_STAGES, parts_meet = aux_empty + 16 * AUX_STAGES, tiles_meet = parts_meet;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
 
   const Params& one = params_of(all, 0);
 
   Load load;
   const bool loads = warpgroup == 0 && (warp == 0 || warp == second_loader);
-#if !HOLDS
+#if !HOLDS || MEETS
   // What a warp loads first it finds out while another one makes barriers. (Beside held rows that spills.)
   if (loads) load.begin(all, Loop::first(), warp != 0);
 #endif
@@ -234,19 +234,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     mbarrier_init(parts_meet, WARPS);
     mbarrier_init(parts_meet + 8, WARPS);
 #endif
+    for (int i = 0; i < 2 * 2 * MEETING_BYTES; i += 8) mbarrier_init(tiles_meet + i, 1);
     fence_mbarrier_init();
     fence_async_shared();
   } else if (warpgroup == 1 && warp == 0 && elect_one()) {
     for (int i = 0; i < MAPS; ++i)
       if (!(SHIFTED && i == EDGE_B) && !(SHIFTED_A && i == EDGE_A)) tma_prefetch(one.map[i]);
   }
-#if CLUSTER_BLOCKS > 1
+#if MEETS
+  __syncthreads();
+  cluster_begin();  // what others do before they tell is not waited for
+#elif CLUSTER_BLOCKS > 1
   cluster_sync();
 #else
   __syncthreads();
 #endif
   follow_previous_launch();
-#if HOLDS
+#if HOLDS && !MEETS
   // A warp that loads A and B does not wait for what memory has.
   u32* const last_tag = (u32*)one.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
   u32 tag = 0;
@@ -259,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 
   if (warpgroup == 0) {
     registers_shrink<PRODUCER_REGISTERS>();
-#if HOLDS
+#if HOLDS && !MEETS
     if (warp == 3) fold_shares(one, tag, lane_id());
     if (loads) load.begin(all, Loop::first(), warp != 0);
 #elif FINISHES
@@ -275,6 +279,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       }
 #endif
     }
+#if MEETS
+    __syncwarp();
+    cluster_begun();
+#endif
   } else {
     registers_grow<CONSUMER_REGISTERS>();
     const int wg = warpgroup - 1, lane = lane_id();
@@ -292,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     Windows windows;
     windows.begin(one, wg, warp, lane);
 #endif
-#if HOLDS
+#if HOLDS && !MEETS
     tile.tag = tag;
 #endif
     tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;
@@ -308,6 +316,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     for (int t = Loop::first() + sequence * Loop::step(); Loop::has(one, t); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
       const Params& p = params_of(all, t);
       place_tile(p, tile, t);
+#if MEETS
+      const int turn = PINGPONG ? sequence / 2 : sequence, place = 2 * wg + turn % 2;
+      tile.met = smem + SMEM_MET + place * MET_BYTES, tile.meeting = tiles_meet + place * MEETING_BYTES, tile.met_turn = turn / 2 % 2;
+#endif
 
       const auto exists = [&] { return Loop::exists(p, tile.row - wg * ROWS_APART, tile.col - wg * COLUMNS_APART); };
       if (Loop::owns(p, t) && exists()) epilogue.begin(p, tile);
@@ -425,6 +437,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #if BY_CLUSTER || BY_MEMORY
       if (!Loop::join(p, tile, t, smem, parts_meet, acc)) continue;
 #endif
+#if MEETS
+      if (turn == 0) cluster_begun();
+#endif
 #if PACED
       // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.
       tile.due = clock_now(), tile.pace = Loop::has(p, t + Loop::step()) ? 24 * PARTS * k_blocks : 0;
@@ -434,6 +449,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       // (A cluster's tile that does not exist takes no turn.)
       tile.turn ^= !PINGPONG;
     }
+#if MEETS
+    if (sequence == PINGPONG * wg) cluster_begun();  // it had no tile
+#endif
 #if FINISHES
     // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial
     // results, in the consumers' scratch. The last blocks had the fewest tiles: they begin.
@@ -447,7 +465,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     if (elect_one()) tma_store_wait_read<0>();  // memory has it when the launch ends
 #endif
   }
-#if CLUSTER_M > 1 || CLUSTER_N > 1
+#if (CLUSTER_M > 1 || CLUSTER_N > 1) && !MEETS  // who has heard of its last tile is told no more
   __syncwarp();
   cluster_sync();  // another block may load into this one's stages, and arrive at its barriers, until it has ended
 #endif

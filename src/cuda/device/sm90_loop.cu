@@ -23,16 +23,19 @@ constexpr int SMEM_EXCHANGE = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_D = SMEM_EXCHANGE + 2 * EXCHANGE_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
-constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
+constexpr int SMEM_MET = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 constexpr int TILE_N = BN * BELOW / PARTS;                      // columns of a tile's output
 // How far apart the consumers of a tile begin.
 constexpr int ROWS_APART = BM - WG_ROWS, COLUMNS_APART = (BN - COLUMNS) * BELOW / PARTS;
-constexpr int TILES_TOGETHER = CLUSTER_M * CLUSTER_N;  // of a cluster, beside each other
+constexpr int SHARING_A = MEETS ? 1 : CLUSTER_N, TILES_TOGETHER = CLUSTER_M * SHARING_A;  // of a cluster that loads together
+// Of a cluster that meets: what a consumer hears of a tile's rows, and its barriers there.
+constexpr int MET_BYTES = MEETS * CLUSTER_N * WG_ROWS * MET_STATES, MEETING_BYTES = MEETS * WG_ROWS / 64 * 4 * 8;
+constexpr int SMEM_BARRIERS = SMEM_MET + 2 * 2 * MET_BYTES;
 
 // Two warps load every second stage each, where a second one is free and what they load is not windows, which are walked. For one
 // alone a stage takes 200 clocks, however small it is. Of an odd number of stages a warp would see every second phase only, and
 // take the one before last for the last, as consumers give short tiles' stages back in any order (decision 0263).
-#if A_FORM || B_FORM || STAGES % 2 || (AUX_STAGES && (HOLDS || FINISHES))
+#if A_FORM || B_FORM || STAGES % 2 || (AUX_STAGES && ((HOLDS && !MEETS) || FINISHES))
 constexpr int LOADERS = 1, second_loader = 0;
 #else
 constexpr int LOADERS = 2, second_loader = AUX_STAGES ? 3 : 1;  // its warp
@@ -200,15 +203,15 @@ struct Loop {
       #pragma unroll
       for (int i = 0; i < BM / 64; ++i)
         if (i * 64 < rows) {
-          const int own = line<CLUSTER_N>();
-          load_box<CLUSTER_N>(a + (i * 64 + own) * 128, p.map[0], bar, w.m * BM + i * 64, k + own, w.batch * p.a_batch);
+          const int own = line<SHARING_A>();
+          load_box<SHARING_A>(a + (i * 64 + own) * 128, p.map[0], bar, w.m * BM + i * 64, k + own, w.batch * p.a_batch);
         }
 #else
-      const int i = CLUSTER_N > 1 ? rank() * A_BOX : 0;
+      const int i = SHARING_A > 1 ? rank() * A_BOX : 0;
       #pragma unroll
       for (int line = 0; line < STAGE_K; line += 128)
         if (TILES_TOGETHER == 1 || i < rows)
-          load_box<CLUSTER_N>(a + i * 128 + line * A_ROWS, p.map[i + A_BOX > rows ? EDGE_A : 0], bar, k + line / ELEM_BYTES, w.m * BM + i, w.batch * p.a_batch);
+          load_box<SHARING_A>(a + i * 128 + line * A_ROWS, p.map[i + A_BOX > rows ? EDGE_A : 0], bar, k + line / ELEM_BYTES, w.m * BM + i, w.batch * p.a_batch);
 #endif
     }
     METHOD void load_b(const Params& p, u32 b, u32 bar) {
@@ -330,7 +333,7 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 }
 #endif
 
-#if HOLDS
+#if HOLDS && !MEETS
 // Warp 3 of the producer folds each tile's share of its rows.
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {

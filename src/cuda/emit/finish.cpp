@@ -17,6 +17,7 @@ class FinishWriter {
 
   std::string function();
   std::string folding();
+  std::string telling();
   std::string group_end();
   std::string column_end() { return finish(Across::columns, "0", "column", "      "); }
   std::string row_group_end() { return finish(Across::row_groups, "row", "column", "        "); }
@@ -230,13 +231,29 @@ std::string FinishWriter::folding() {
     folds += fill("  fold_rows_told<$S>(p, c, p.word[$word], tag, lane);\n",
                   {{"S", c_.reducers[r].type}, {"word", str(e_.partials[r].word)}});
   }
-  return fill(R"(#if HOLDS
+  return fill(R"(#if HOLDS && !MEETS
 #define TAGS_WORD $counters
 DEVICE void fold_share(const Params& p, const Work& c, u32 tag, int lane) {
 $folds}
 #endif
 )",
               {{"counters", str(e_.counters_word)}, {"folds", folds}});
+}
+
+// What 64 rows of a tile have, to the tiles of its cluster.
+std::string FinishWriter::telling() {
+  std::string types, code;
+  int before = 0;  // bytes of a row's states
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string s = c_.reducers[r].type;
+    types += (r ? ", " : "") + s;
+    code += fill("      tell_cluster<$S>(t, r, $before, $folded);\n",
+                 {{"S", s},
+                  {"before", str(before)},
+                  {"folded", c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4")}});
+    before += e_.partials[r].bytes;
+  }
+  return "    expect_to_meet<" + types + ">(t, i);\n" + EpilogueCode::each_row(code, true);
 }
 
 // The four lanes that hold a row have its group.
@@ -332,17 +349,23 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
     return "    const int column = t.col + group * SUB_N, column_in = min(column, tile_columns(p) - 1);\n" +
            EpilogueCode::each_row(met_values(statistics), true);
   }
+  code += "#if MEETS\n    await_cluster(t, i);\n#endif\n";
   if (e_.needs.row_group) return {};  // which a fragment's columns find in shared memory
+  int before = 0;                     // bytes of a row's states
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string name = "s" + str(r);
-    code += fill(R"(    $S all$r[2];
-#if AGAIN
+    code +=
+        fill(R"(    $S all$r[2];
+#if MEETS
+    hear_cluster(p, t, i, $before, all$r);
+#elif AGAIN
     hear_rows(p, t, i, p.word[$word], first.ahead$r, all$r);
 #else
     hear_rows(p, t, i, p.word[$word], first.red$r, all$r);
 #endif
 )",
-                 {{"S", c_.reducers[r].type}, {"r", str(r)}, {"word", str(e_.partials[r].word)}});
+             {{"S", c_.reducers[r].type}, {"r", str(r)}, {"before", str(before)}, {"word", str(e_.partials[r].word)}});
+    before += e_.partials[r].bytes;
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
       if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);
     }
@@ -390,6 +413,8 @@ std::string emit_finish(EpilogueCode& code) {
 std::string emit_column_end(EpilogueCode& code) { return FinishWriter(code).column_end(); }
 
 std::string emit_row_group_end(EpilogueCode& code) { return FinishWriter(code).row_group_end(); }
+
+std::string emit_telling(EpilogueCode& code) { return FinishWriter(code).telling(); }
 
 std::string emit_group_end(EpilogueCode& code) { return FinishWriter(code).group_end(); }
 

@@ -46,6 +46,8 @@ struct EpilogueCode {
 
 // What stands where a group of rows `row` of a column is folded, of reductions whose states are s0, s1, ...
 [[nodiscard]] std::string emit_row_group_end(EpilogueCode& code);
+// What 64 rows of a tile have of their statistics, to the tiles of its cluster.
+[[nodiscard]] std::string emit_telling(EpilogueCode& code);
 
 // The body of Epilogue::rows_end(p, t, group, i) where reductions are in groups of columns: folds the states of 64
 // rows, and those of blocks, stores what leaves, and runs the small phases.

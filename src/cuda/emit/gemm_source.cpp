@@ -168,7 +168,7 @@ void Definitions::define_schedule() {
     define("IN_SHARES", s.in_shares);
     const int a_rows = variant.a_rows ? variant.a_rows : s.bm;
     define("A_ROWS", a_rows);
-    define("A_BOX", epilogue.needs.below > 1 ? a_run(s, epilogue.needs) : a_rows / s.cluster_n);
+    define("A_BOX", epilogue.needs.below > 1 ? a_run(s, epilogue.needs) : a_rows / sharing_a(s));
     define("ROW_PIECE", epilogue.needs.row_piece);
     const int together = cluster_blocks(s);
     define("CLUSTER_BLOCKS", together);
@@ -183,6 +183,8 @@ void Definitions::define_schedule() {
   define("AGAIN", s.again);
   define("CLUSTER_M", s.cluster_m);
   define("CLUSTER_N", s.cluster_n);
+  define("MEETS", s.meets);
+  define("MET_STATES", epilogue.needs.row_states);
   // Rows of the output: accumulators of pieces below each other are a thread's as if they were beside each other.
   const int below = epilogue.needs.below;
   define("BM", s.bm / below);

@@ -692,6 +692,17 @@ static inline void cluster_copy(unsigned to, unsigned from, unsigned bytes, unsi
   memcpy(fibers::block_of[to >> 20].shared + (to & 0xfffff), own_shared() + from, bytes), ++fibers::writes;
   cluster_change(bar, 0, -int(bytes));
 }
+// Words that come to another block, whose barrier counts them.
+template <int words, int all>
+static void cluster_store(unsigned to, const unsigned (&x)[all], unsigned bar) {
+  fibers::must(to % (words % 2 ? 4 : 8) == 0, "words for another block are stored where they are aligned");
+  fibers::must(to >> 20 == bar >> 20, "what comes to a block its own barrier counts");
+  in_block(int(to >> 20), [&] {
+    for (int w = 0; w < words; ++w) put((to & 0xfffff) + 4 * unsigned(w), x[w]);
+    mbarrier_change(bar & 0xfffff, 0, -4 * words);
+  });
+}
+static inline void mbarrier_wait_cluster(unsigned bar, unsigned parity) { mbarrier_wait(bar, parity); }
 static inline void cluster_arrive(unsigned bar) { cluster_change(bar, 1, 0); }
 static inline void cluster_free(unsigned bar) { cluster_change(bar, 1, 0); }
 static inline void cluster_sync() {
@@ -699,6 +710,11 @@ static inline void cluster_sync() {
   const unsigned all = unsigned(fibers::cluster * fibers::threads), until = (met++ / all + 1) * all;
   ++fibers::events;
   while (met < until) fibers::wait(fibers::polling);
+}
+static inline void cluster_begin() { ++fibers::block_of[cluster_block()].met, ++fibers::events; }
+static inline void cluster_begun() {
+  const unsigned& met = fibers::block_of[cluster_block()].met;
+  while (met < unsigned(fibers::cluster * fibers::threads)) fibers::wait(fibers::polling);
 }
 static inline void fence_mbarrier_init() {}
 static inline void fence_async_shared() { ++fibers::fiber[fibers::current].fences; }
@@ -1018,7 +1034,7 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
     }
     bool ended = true;
     for (unsigned i = 0; i < all && ended; ++i) {
-      if (blocks == most_blocks && cluster > 1) {  // clusters that meet are fewer
+      if (blocks + cluster > most_blocks && cluster > 1 && blocks % cluster == 0) {  // clusters that meet are fewer
         if (!(ended = run_blocks(blocks))) break;
         blocks = 0;
       }
