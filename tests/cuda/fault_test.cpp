@@ -217,11 +217,13 @@ const std::map<std::string, std::function<void()>>& cases() {
       {"illegal_schedule",
        [] {
          Target target = Target::cuda();
-         for (const char* schedule :
-              {"pingpong 128x128x4 sub 32x2 aux 0 raster 0", "pingpong 128x0x4 sub 32x2 aux 0 raster 8"}) {
+         for (const auto& [schedule, why] : {std::pair{"pingpong 128x128x4 sub 32x2 aux 0 raster 0", "raster 0"},
+                                             {"pingpong 128x0x4 sub 32x2 aux 0 raster 8", "128x0x4"},
+                                             {"pingpong 64x64x4 sub 32x2 aux 0 raster 8 cluster 1x7 meets",
+                                              "has all tiles of its rows, which are"}}) {
            target.schedule = schedule;
            const Product product("def f(acc):\n    return acc - max(acc, axis=1)\n", target);  // its tiles are held
-           expect(thrown([&] { (void)product.plan.bind(product.bindings); }), ErrorCode::bad_schedule, schedule);
+           expect(thrown([&] { (void)product.plan.bind(product.bindings); }), ErrorCode::bad_schedule, why);
          }
          target.schedule = "pingpong 4294967424x128x4 sub 32x2 aux 0 raster 2";  // 2^32 + 128
          expect(thrown([&] { const Product product("def f(acc):\n    return acc\n", target); }),

@@ -171,6 +171,8 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   const std::int64_t k_blocks = ceil_div(site.shape.k * needs.element_bytes, k_bytes(s));
   if (k_blocks < s.split) return std::to_string(s.split) + " blocks cannot share a K of " + std::to_string(k_blocks);
   const Tiles tiles = tiles_of(s, needs, site.shape.batch, site.shape.m, site.columns);
+  if (s.meets && tiles.beside != s.cluster_n)
+    return "a cluster that meets has all tiles of its rows, which are " + std::to_string(tiles.beside);
   if (s.again && tiles.beside == 1) return "a tile has all columns of its rows, and needs to be multiplied once";
   if (tiles.all * s.split > most_units) return "it has more than " + std::to_string(most_units) + " parts of tiles";
   if (blocks(s, needs, tiles, site.multiprocessors)) return {};
@@ -232,7 +234,10 @@ Choice choose(const Site& site, Hold hold) {
         rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
   }
   const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
-  if (e.held >= 0 && (!why.empty() || (is_rolled(e.needs) && !e.needs.holds))) return choose(site, Hold::nothing);
+  // Of what is for held rows alone the reason without them would say less.
+  const bool asks_to_hold = site.requested && (site.requested->meets || site.requested->again) && e.needs.holds;
+  const bool not_held = (!why.empty() && !asks_to_hold) || (is_rolled(e.needs) && !e.needs.holds);
+  if (e.held >= 0 && not_held) return choose(site, Hold::nothing);
   if (e.needs.holds && choice.order.empty()) return choose(site, Hold::nothing);
   if (!site.requested && e.needs.holds) {
     if (std::optional<Choice> apart = in_two_launches(site, choice)) return *std::move(apart);

@@ -247,10 +247,13 @@ std::string FinishWriter::telling() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type;
     types += (r ? ", " : "") + s;
+    // Each lane tells other tiles, which are to hear the same bits: of a user's combiner the lower lane comes first.
+    const bool in_order = c_.reducers[r].reducer == lower::Reducer::custom;
     code += fill("      tell_cluster<$S>(t, r, $before, $folded);\n",
                  {{"S", s},
                   {"before", str(before)},
-                  {"folded", c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4")}});
+                  {"folded", c_.reducers[r].lanes(in_order ? "combine_lanes_in_order" : "fold_lanes",
+                                                  "red" + str(r) + "[r]", in_order ? "t.lane, 1, 4" : "1, 4")}});
     before += e_.partials[r].bytes;
   }
   return "    expect_to_meet<" + types + ">(t, i);\n" + EpilogueCode::each_row(code, true);

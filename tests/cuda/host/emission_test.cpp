@@ -400,5 +400,30 @@ TEST(Emission, FoldsWhatManyTilesTell) {
   }
 }
 
+// A user's combiner may give other bits where its arguments change places, which lanes of a row do.
+TEST(Emission, TilesOfAClusterHearTheSameBits) {
+  Harness harness("emission_same_bits");
+  const std::string text =
+      "# problem: kind=gemm a=bf16 b=bf16 batched=0\n# shape: batch=1 m=64 n=256 k=64\n"
+      "# data: data=16 values=normal layout=0 seed=41\ndef epilogue(acc):\n"
+      "    m, c = reduce((acc, 1.0), combine=lambda a1, a2, b1, b2: (a1 + (b1 - a1) * (b2 / max(a2 + b2, 1.0)), a2 + "
+      "b2),\n"
+      "                  identity=(0.0, 0.0), axis=1)\n"
+      "    D: f32 = m + 0 * acc\n    return D\n";
+  Running r = scheduled("same bits", fuzz::read(text), "pingpong 64x64x4 sub 32x2 aux 0 raster 1 cluster 1x4 meets");
+  r.call.run();
+  ASSERT_TRUE(harness.compile());
+  ASSERT_NE(r.call.describe().find("held"), std::string::npos) << r.call.describe();
+  expect_agreement(harness, r, 2);
+  const std::size_t last = r.tensors.all.size() - 1;  // D
+  const fuzz::CaseTensor& d = r.tensors.all[last];
+  const float* const first = reinterpret_cast<const float*>(r.tensors.memory[last].data()) + d.first;
+  for (std::int64_t m = 0; m < 64; ++m)
+    for (std::int64_t n = 1; n < 256; ++n) {
+      const float* const row = first + m * d.strides[1];
+      ASSERT_EQ(std::memcmp(row, row + n * d.strides[2], sizeof(float)), 0) << "[" << m << ", " << n << "]";
+    }
+}
+
 }  // namespace
 }  // namespace postlude
