@@ -76,6 +76,7 @@ class Decider {
     const Addressing& addressing = layout_.addressing;
     const bool a_strided = std::holds_alternative<std::monostate>(addressing.a);
     const bool b_strided = std::holds_alternative<std::monostate>(addressing.b);
+    const bool a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1);
     to.product = {
         .m = shape_.m,
         .n = shape_.n,
@@ -89,8 +90,8 @@ class Decider {
         .pieces = pass.pieces,
         .addressed = layout_.packed_b ? subject_.contraction->a_form != Form::strided : !a_strided || !b_strided,
         .windows = subject_.contraction->a_form == Form::windows,
-        .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1),
-        .a_close = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1) && layout_.a.strides[1] == shape_.k,
+        .a_k_major = a_k_major,
+        .a_close = a_k_major && layout_.a.strides[1] == shape_.k,
         .alone = stores_sums(pass)};
     decide_images(to);
     if (pass.pieces.count > 1) {

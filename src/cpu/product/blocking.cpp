@@ -223,7 +223,7 @@ void keep_accumulators(Blocking& b, const ProductShape& shape) {
 }
 
 ProductShape shape_of(const Product& p) {
-  const bool strided = !p.b.address;
+  const bool strided = !p.b.address, a_k_major = !p.a.address && (p.a.column_stride == 1 || p.k == 1);
   return {
       .m = p.m,
       .n = p.n,
@@ -236,8 +236,8 @@ ProductShape shape_of(const Product& p) {
       .pieces = p.pieces,
       .addressed = p.a.address || p.b.address,
       .windows = p.a.address && std::holds_alternative<Windows>(*p.a.address),
-      .a_k_major = !p.a.address && (p.a.column_stride == 1 || p.k == 1),
-      .a_close = !p.a.address && (p.a.column_stride == 1 || p.k == 1) && p.a.row_stride == p.k};
+      .a_k_major = a_k_major,
+      .a_close = a_k_major && p.a.row_stride == p.k};
 }
 
 Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {

@@ -259,35 +259,44 @@ template <bool maximum, int N> DEVICE void arg_add(Extreme<maximum>& s, const fl
   }
 }
 template <class S, bool maximum> DEVICE S settled(const Extreme<maximum>& s) { return {s.c0, s.c1}; }
-#if MEETS
-// What tiles of a cluster, which has all of their rows, tell each other of these: each warp the same warp of every tile, in its shared
-// memory, whose barrier counts the bytes that have come (decision 0307). Of two places in turn: who tells of a tile has heard of the one
-// before it, which the others told when they had read of the one before that.
-template <class S> struct Met {
-  static constexpr int words = sizeof(S) / 4 - (S::counted > 0), bytes = 4 * words;
+#if HOLDS
+// A row's state in words. What a mean counted no tile tells.
+template <class S> struct Words {
+  static constexpr int words = sizeof(S) / 4 - (S::counted > 0);
   union {
     S state;
     u32 word[sizeof(S) / 4];
     float number[sizeof(S) / 4];
   };
 };
+template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // with how many columns it counted
+  Words<S> of_tile;
+  of_tile.state = x;
+  if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
+  return of_tile.state;
+}
+#endif
+#if MEETS
+// What tiles of a cluster, which has all of their rows, tell each other of these: each warp the same warp of every tile, in its shared
+// memory, whose barrier counts the bytes that have come (decision 0307). Of two places in turn: who tells of a tile has heard of the one
+// before it, which the others told when they had read of the one before that.
 DEVICE u32 meeting(const Tile& t, int i) { return t.meeting + (i * 4 + t.warp) * 8; }
 // What stands there of a tile and a row of 64; `before`: bytes of a row's other states.
 template <class S> DEVICE u32 met(const Tile& t, int i, int before, int tile, int row) {
-  return t.met + before * (CLUSTER_N * WG_ROWS) + ((i * CLUSTER_N + tile) * 64 + row) * Met<S>::bytes;
+  return t.met + before * (CLUSTER_N * WG_ROWS) + ((i * CLUSTER_N + tile) * 64 + row) * 4 * Words<S>::words;
 }
 template <class... S> DEVICE void expect_to_meet(const Tile& t, int i) {
-  if (t.lane == 0) mbarrier_expect(meeting(t, i), CLUSTER_N * 16 * (Met<S>::bytes + ...));
+  if (t.lane == 0) mbarrier_expect(meeting(t, i), CLUSTER_N * 16 * 4 * (Words<S>::words + ...));
 }
 // The four lanes of a row have the same.
 template <class S> DEVICE void tell_cluster(const Tile& t, int r, int before, const S& x) {
-  Met<S> told;
-  told.state = x;
+  Words<S> own;
+  own.state = x;
   const u32 to = met<S>(t, r / 2, before, t.tile_n, t.warp * 16 + r % 2 * 8 + t.lane / 4), bar = meeting(t, r / 2);
   #pragma unroll
   for (int first = 0; first < CLUSTER_N; first += 4)
     if (const int tile = first + t.lane % 4; tile < CLUSTER_N)
-      cluster_store<Met<S>::words>(cluster_address(to, tile), told.word, cluster_address(bar, tile));
+      cluster_store<Words<S>::words>(cluster_address(to, tile), own.word, cluster_address(bar, tile));
 }
 DEVICE void await_cluster(const Tile& t, int i) { mbarrier_wait_cluster(meeting(t, i), t.met_turn); }
 // Of a warp's rows of 64, number i, by the lanes that hold them: all tiles' in order.
@@ -297,28 +306,23 @@ template <class S> DEVICE void hear_cluster(const Params& p, const Tile& t, int 
     S all[CLUSTER_N];
     #pragma unroll
     for (int tile = 0; tile < CLUSTER_N; ++tile) {
-      Met<S> heard;
-      shared_words<Met<S>::words>(met<S>(t, i, before, tile, t.warp * 16 + r * 8 + t.lane / 4), heard.word);
-      if (S::counted) heard.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
-      all[tile] = heard.state;
+      Words<S> heard;
+      shared_words<Words<S>::words>(met<S>(t, i, before, tile, t.warp * 16 + r * 8 + t.lane / 4), heard.word);
+      all[tile] = told(p, heard.state, tile);
     }
     x[r] = fold_states<CLUSTER_N>(all);
   }
 }
-#elif HOLDS
+#elif TELLS
 // What tiles beside one another tell each other of the rows that they share. Each word of a state lies in memory beside the tag
 // of its launch, eight bytes in one access: who sees the tag has the word. No fence, no counter, and nothing to clear: the next
 // launch has the next tag. The sum of an online softmax is never negative, so that its sign can be the tag's last bit and one
 // access is enough. Each tile folds a share of the rows and tells the result, so that little is read. (Clocks that a tile of
 // 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states without tags 12,000; if it folds all of its rows itself
 // 9,000, as what it polls is in the products' way; 4,800.)
-template <class S> struct Told {
-  static constexpr int words = S::rescaled ? 1 : sizeof(S) / 4 - (S::counted > 0);
-  union {
-    S state;
-    u32 word[sizeof(S) / 4];
-    float number[sizeof(S) / 4];
-  };
+template <class S> struct Told : Words<S> {
+  static constexpr int words = S::rescaled ? 1 : Words<S>::words;
+  using Words<S>::word;
   METHOD u64 at(int w, u32 tag) const {
     return word[w] | u64(S::rescaled ? (word[sizeof(S) / 4 - 1] & 0x7fffffff) | tag << 31 : tag) << 32;
   }
@@ -346,12 +350,6 @@ template <class S> DEVICE S hear(i64 memory, i64 index, u32 tag) {
     for (int w = 0; w < told.words; ++w) all &= told.take(w, word[w], tag);
   } while (!__all_sync(~0u, all));
   return told.state;
-}
-template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // with how many columns it counted
-  Told<S> of_tile;
-  of_tile.state = x;
-  if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
-  return of_tile.state;
 }
 // Where few tiles are beside each other, each folds all of its rows itself, which saves a way through L2 (decision 0271). What it
 // polls of more rows is in the way of the products, and code for it in that of larger tiles.

@@ -48,7 +48,7 @@ DEVICE void mbarrier_wait_cluster(u32 bar, u32 parity) {
         : "=r"(done) : "r"(bar), "r"(parity) : "memory");
   } while (!done);
 }
-DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+DEVICE void cluster_sync() { cluster_begin(), cluster_begun(); }
 
 // Pixels of an image, walked by the box of the map, each moved by an offset.
 DEVICE void tma_load_pixels(u32 to, const TensorMap& map, u32 bar, int c, int x, int y, int image, int dx, int dy) {

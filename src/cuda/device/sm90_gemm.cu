@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 
   Load load;
   const bool loads = warpgroup == 0 && (warp == 0 || warp == second_loader);
-#if !HOLDS || MEETS
+#if !TELLS
   // What a warp loads first it finds out while another one makes barriers. (Beside held rows that spills.)
   if (loads) load.begin(all, Loop::first(), warp != 0);
 #endif
@@ -250,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   __syncthreads();
 #endif
   follow_previous_launch();
-#if HOLDS && !MEETS
+#if TELLS
   // A warp that loads A and B does not wait for what memory has.
   u32* const last_tag = (u32*)one.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
   u32 tag = 0;
@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 
   if (warpgroup == 0) {
     registers_shrink<PRODUCER_REGISTERS>();
-#if HOLDS && !MEETS
+#if TELLS
     if (warp == 3) fold_shares(one, tag, lane_id());
     if (loads) load.begin(all, Loop::first(), warp != 0);
 #elif FINISHES
@@ -300,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     Windows windows;
     windows.begin(one, wg, warp, lane);
 #endif
-#if HOLDS && !MEETS
+#if TELLS
     tile.tag = tag;
 #endif
     tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;

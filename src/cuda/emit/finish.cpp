@@ -231,7 +231,7 @@ std::string FinishWriter::folding() {
     folds += fill("  fold_rows_told<$S>(p, c, p.word[$word], tag, lane);\n",
                   {{"S", c_.reducers[r].type}, {"word", str(e_.partials[r].word)}});
   }
-  return fill(R"(#if HOLDS && !MEETS
+  return fill(R"(#if TELLS
 #define TAGS_WORD $counters
 DEVICE void fold_share(const Params& p, const Work& c, u32 tag, int lane) {
 $folds}

@@ -197,7 +197,7 @@ std::string FragmentWriter::rows_end() {
                   {"folded", c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4")},
                   {"word", str(e_.partials[r].word)}});
   }
-  return "#if MEETS\n" + emit_telling(c_) + "#elif HOLDS\n" + EpilogueCode::each_row(code, true) +
+  return "#if MEETS\n" + emit_telling(c_) + "#elif TELLS\n" + EpilogueCode::each_row(code, true) +
          "#endif\n#if HOLDS\n    move_nothing_across(never(p));  // else it is told late\n#endif\n";
 }
 

@@ -206,7 +206,9 @@ void Definitions::define_epilogue() {
   define("COPIES", epilogue.moves.copies);
   define("HELD", epilogue.has_held);
   define("ROWS_FIRST", epilogue.rows_first);
-  define("HOLDS", epilogue.needs.holds && !variant.lone_rows);
+  const bool holds = epilogue.needs.holds && !variant.lone_rows;
+  define("HOLDS", holds);
+  define("TELLS", holds && !s.meets);  // through L2
   // Groups of rows alone go through it a subtile at a time.
   define("GROUP_N", epilogue.needs.row_group && !epilogue.needs.group ? s.sub_n : epilogue.needs.group);
   define("ROW_GROUP", epilogue.needs.row_group);
