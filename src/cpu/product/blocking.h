@@ -27,9 +27,9 @@ inline constexpr std::int64_t large_b = 4 << 20;
 // Rows for which a B contiguous in N is never packed.
 inline constexpr std::int64_t few_thin_rows = 48;
 
-// What few rows cost a column, in multiplications of vectors times 16: as dot products along K, with three for each sum,
-// and five of rows that pass B a third time (decision 0309); as rows of the kernel for many, after B is packed; and
-// turned, with vectors along M, after which the result is turned back.
+// What few rows cost a column, in multiplications of vectors times 16: as dot products along K, with three for each
+// sum, and five of rows that pass B a third time (decision 0309); as rows of the kernel for many, after B is packed;
+// and turned, with vectors along M, after which the result is turned back.
 [[nodiscard]] inline std::int64_t cost_of_dots(const ProductShape& s) {
   return s.m * (round_up(s.k, 16) + (s.m > max_thin_rows ? 5 : 3) * 16);
 }

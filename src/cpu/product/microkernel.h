@@ -153,8 +153,8 @@ struct SmallRun {
   std::int64_t b_column = 1, c_column = 1;  // of `upright` only
   bool accumulate = false;                  // add to what is there
   bool asks = false;                        // for c, where it is out of L2
-  bool joined = false;  // rows of C are one row where they can be; of less than a vector a is contiguous in K
-  bool streams = false;            // a few rows at a time along all columns; K is at most 8
+  bool joined = false;   // rows of C are one row where they can be; of less than a vector a is contiguous in K
+  bool streams = false;  // a few rows at a time along all columns; K is at most 8
   const Direct* direct = nullptr;  // instead of c, where it does more than store; from (row0, column0) on
   std::int64_t row0 = 0, column0 = 0;
 };

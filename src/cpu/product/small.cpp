@@ -113,8 +113,8 @@ bool copies_lines(const Blocking& blocking, std::int64_t m, std::int64_t n, std:
   return blocking.isa >= Isa::avx512 && blocking.small == Small::as_it_lies && blocking.dots == 0 && n > 8 && n < 16 &&
          k >= 16 && m >= least_in_lines;
 }
-// Rows along all columns at a time: of a short K, where L1 holds B and C, or where C is whole lines, as vectors that cross
-// lines one after another wait for both. One panel begins as fast for few rows (decision 0309).
+// Rows along all columns at a time: of a short K, where L1 holds B and C, or where C is whole lines, as vectors that
+// cross lines one after another wait for both. One panel begins as fast for few rows (decision 0309).
 bool streams_rows(const Blocking& blocking, std::int64_t m, std::int64_t n, std::int64_t k) {
   const bool tiles = blocking.small == Small::as_it_lies || blocking.small == Small::packed;
   const bool few = m <= rows_at_once;
