@@ -907,6 +907,9 @@ TEST_P(GemmTest, FewRowsPassBInTiles) {
   EXPECT_TRUE(choose_blocking({.m = 60, .n = 2000, .k = 50, .b_n_major = true, .alone = true}, isa()).thin);
   EXPECT_FALSE(choose_blocking({.m = 60, .n = 2000, .k = 50, .b_n_major = true}, isa()).thin);
   EXPECT_TRUE(choose_blocking({.m = 60, .n = 3000, .k = 110, .b_n_major = true}, isa()).thin);
+  // The first rows copy panels of a B in L2 whose rows are a page apart.
+  for (const Int m : {10, 12, 13, 18, 19, 24})
+    check(m, 1101, 201, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::any);
   for (const Int m : {49, 61, 100}) check(m, 901, 230, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::any);
   for (const Int n : {1, 2, 3, 7, 8, 9, 25, 26, 51, 130}) {
     check(1, n, 333, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
@@ -914,6 +917,34 @@ TEST_P(GemmTest, FewRowsPassBInTiles) {
   }
   check(1, 150, 5000, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
   for (const Strides b : all_strides) check(51, 1, 1, DType::f32, DType::f32, Strides::rows, b, Data::any);
+}
+
+// A row more than read a B out of memory in long pieces does not pack it, and more rows than 128 do not where nothing
+// follows and L2 does not hold B (decision 0314).
+TEST_P(GemmTest, TilesPassALargeB) {
+  const auto thin = [this](Int m, Int n, Int k, bool alone) {
+    return choose_blocking({.m = m, .n = n, .k = k, .b_n_major = true, .alone = alone}, isa()).thin;
+  };
+  for (const bool alone : {false, true}) {
+    EXPECT_TRUE(thin(17, 1530, 3069, alone));
+    EXPECT_TRUE(thin(24, 3210, 1665, alone));
+    EXPECT_FALSE(thin(25, 3210, 1665, alone));
+    EXPECT_EQ(thin(138, 2948, 341, alone), alone);
+  }
+  EXPECT_FALSE(thin(138, 900, 200, true));
+  EXPECT_FALSE(thin(193, 2948, 341, true));
+  check(17, 2101, 2003, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::any);
+  std::mt19937 random(23);
+  const Operand a(131, 400, DType::f32, Strides::rows, Data::any, random);
+  const Operand b(400, 701, DType::f32, Strides::rows, Data::any, random);
+  const Product product{131, 701, 400, a.matrix, b.matrix, nullptr, {}};
+  ProductShape shape = shape_of(product);
+  shape.alone = true;
+  const Blocking blocking = choose_blocking(shape, isa());
+  EXPECT_TRUE(blocking.thin);
+  const std::vector<std::uint32_t> bits = product_bits(product, blocking, 1);
+  expect_product(product, Expected(product, a, b, Data::any), bits);
+  EXPECT_EQ(bits, product_bits(product, blocking, 3));
 }
 
 // By a B contiguous in K, where turning back takes less than packing.
@@ -926,6 +957,8 @@ TEST_P(GemmTest, FewRowsAreTurnedWhereKIsLong) {
   EXPECT_TRUE(turned(39, 900, 1000));
   EXPECT_FALSE(turned(32, 2333, 34));
   EXPECT_FALSE(turned(94, 1359, 157));
+  EXPECT_FALSE(turned(78, 1795, 416));
+  EXPECT_FALSE(turned(9, 3856, 63));
   for (const Int m : {25, 39}) check(m, 421, 519, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
 }
 

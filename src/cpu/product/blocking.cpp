@@ -35,9 +35,9 @@ constexpr BlockSize panel_block = {512, 128};
 constexpr std::int64_t panel_words = 8 << 10;  // of one panel, where L1 does not hold the block
 constexpr std::int64_t panel_rows = 192;
 // Few rows of A, and B contiguous in K: packing B would be a third of the time, so the product is
-// turned.
+// turned. More rows than one panel has take a second one, of low tiles (decision 0314).
 constexpr BlockSize turned_block = {1024, 256};
-constexpr std::int64_t turned_rows = 128;
+constexpr std::int64_t turned_rows = max_panel;
 // A thread keeps so many bytes of accumulators of a block with several k blocks; they pass through
 // L3 once per k block.
 constexpr std::int64_t kept_bytes = 3300 << 10;
@@ -97,10 +97,11 @@ Why not_turned(const ProductShape& shape, const Kernels& kernels, bool whole_row
   if (!shape.b_k_major || shape.packed_b) return "B is not contiguous in K";
   if (shape.addressed || shape.pieces.count > 1) return "A or B is no stride apart, or the columns are in pieces";
   if (kernels.terms || kernels.word_elements > 1) return "the kernels multiply words of several elements";
-  if (is_thin(shape) || shape.m > turned_rows) return "more than 128 rows, or thin";
-  // Packing takes more of a step, and turning back more of a row, than tells which rows are dot products (decision
-  // 0244).
-  if (cost_of_packed(shape) + 3 * shape.k <= cost_of_turned(shape, kernels.lanes) + 14 * shape.m)
+  if (is_thin(shape) || shape.m > turned_rows) return "more than 64 rows, or thin";
+  // Packing takes more of a step, and most where it waits for L3, and turning back more of a row, than tells which rows
+  // are dot products (decisions 0244, 0314).
+  const std::int64_t step = shape.n * shape.k > 2 * b_in_l2 ? 4 : 3, back = 2 * kernels.lanes - 6;
+  if (cost_of_packed(shape) + step * shape.k <= cost_of_turned(shape, kernels.lanes) + back * shape.m)
     return "its rows fill too few vectors";
   if (shape.n < 4 * shape.m) return "less than four columns to a row";
   return may_split(shape) ? "K may be split" : nullptr;
@@ -154,8 +155,8 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
 
 std::int64_t thin_k_block(const ProductShape& shape) {
   const std::int64_t depth = thin_a / std::max<std::int64_t>(shape.m, 1);
-  // Of more than 24 rows L1 holds a panel that is copied (decision 0268).
-  const std::int64_t part = !shape.b_n_major ? 1 : shape.m > row_group ? 4 : shape.m > max_thin_rows ? 2 : 1;
+  // Of rows that copy a panel L1 holds it (decision 0268).
+  const std::int64_t part = !shape.b_n_major || shape.m <= max_thin_rows ? 1 : shape.n * shape.k > large_b ? 2 : 4;
   const std::int64_t least = thin_k_least / part;
   return even_block(shape.k, std::max(depth, least), 16);
 }
@@ -187,7 +188,7 @@ ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, s
   };
   s.gather = take(static_cast<std::int64_t>(gather_bytes(blocking.k_block)));
   if (blocking.thin) {
-    s.b = take(m > row_group ? kernels.panel * blocking.k_block * 4 : 0);  // ThinRun::copy
+    s.b = take(m >= rows_that_copy ? kernels.panel * blocking.k_block * 4 : 0);  // ThinRun::copy
     s.a = take(m * (round_up(blocking.k_block, 16) + 16) * 4);
   } else {
     const std::int64_t words = blocking.turned ? turned_a_words(blocking, m) + blocking.column_block * turned_row(m)

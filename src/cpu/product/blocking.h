@@ -24,6 +24,9 @@ struct ThreadScratch {  // offsets in bytes
 // A B of more elements comes out of memory.
 inline constexpr std::int64_t large_b = 4 << 20;
 
+// One of no more comes out of L2.
+inline constexpr std::int64_t b_in_l2 = 256 << 10;
+
 // Rows for which a B contiguous in N is never packed.
 inline constexpr std::int64_t few_thin_rows = 48;
 
@@ -44,14 +47,15 @@ inline constexpr std::int64_t few_thin_rows = 48;
   return d.alpha == 1 && !d.has_beta && !d.bias && !d.add && d.lo == -infinity && d.hi == infinity;
 }
 
-// One of no more comes out of L2.
-inline constexpr std::int64_t b_in_l2 = 256 << 10;
-
-// Whether rows pass a B contiguous in N, which L3 holds, in tiles rather than after it is packed (decision 0171). Many
-// rows' sums take an epilogue with them less well, which a long K hides, or a B that L2 does not hold (decision 0244).
+// Whether rows pass a B contiguous in N in tiles rather than after it is packed, and without pieces of its rows that
+// are longer where memory holds it (decision 0171). Many rows' sums take an epilogue with them less well, which a long
+// K hides, or a B that L2 does not hold (decision 0244).
+inline constexpr std::int64_t rows_of_large_b = row_group, most_in_tiles = 128, most_in_tiles_alone = 192;
 [[nodiscard]] inline bool rows_in_tiles(const ProductShape& s) {
   const bool f32 = s.a == DType::f32 && s.b == DType::f32 && s.pieces.count == 1;
-  if (!s.b_n_major || !f32 || s.n * s.k > large_b || s.m > 128) return false;
+  if (!s.b_n_major || !f32) return false;
+  if (s.n * s.k > large_b) return s.m > max_thin_rows && s.m <= rows_of_large_b;
+  if (s.m > most_in_tiles) return s.m <= most_in_tiles_alone && s.alone && s.n * s.k > b_in_l2 && 2 * s.k >= s.m;
   return s.m <= few_thin_rows || s.k >= 2 * s.m || (2 * s.k >= s.m && (s.alone || s.n * s.k > b_in_l2));
 }
 
@@ -69,9 +73,21 @@ inline constexpr std::int64_t b_in_l2 = 256 << 10;
 // Of more than L2 holds, rows of B that one or two rows of A pass come in long pieces, as those of a large B do
 // (decision 0212), on processors with AMX. Others read what L3 holds as fast in tiles (decision 0267).
 inline constexpr std::int64_t b_of_two_rows = 512 << 10;
-[[nodiscard]] inline ThinRun::Asks asked(std::int64_t elements, std::int64_t large = large_b) {
-  return elements > large ? ThinRun::Asks::columns : elements > b_in_l2 ? ThinRun::Asks::lines : ThinRun::Asks::nothing;
+// A processor sees a few columns of an f32 B that L3 holds coming by itself (decision 0229), but late for what more
+// than a few rows multiply meanwhile; and more rows pass tiles of a B out of memory too (decision 0314).
+[[nodiscard]] inline ThinRun::Asks asked(const Product& p, Isa isa) {
+  const std::int64_t elements = p.n * p.k;
+  const bool strided = !p.b.address;
+  if (strided && p.b.row_stride == 1 && p.b.dtype == DType::f32 && elements <= large_b)
+    return p.m > 4 && p.k <= 1024 && elements > b_in_l2 ? ThinRun::Asks::columns : ThinRun::Asks::nothing;
+  const bool by_rows = strided && p.b.row_stride != 1 && p.b.column_stride == 1;
+  const std::int64_t large = by_rows && p.m <= 2 && isa == Isa::amx ? b_of_two_rows : large_b;
+  if (elements > large && !(by_rows && p.m > max_thin_rows)) return ThinRun::Asks::columns;
+  return elements > b_in_l2 ? ThinRun::Asks::lines : ThinRun::Asks::nothing;
 }
+
+// So many rows of a product in tiles may copy a panel of a B that L3 holds. Fewer have tiles of other widths.
+inline constexpr std::int64_t rows_that_copy = 10;
 
 // The strips of columns that a thread of a thin product computes together, if it has so many. Rows
 // of B are read in long pieces, columns by few, because each k block reads their pages again

@@ -18,6 +18,9 @@ namespace {
 constexpr std::int64_t tile_height = 6;
 // A B of at most so many elements stays in L2 as it lies.
 constexpr std::int64_t most_on_the_way = 256 << 10;
+// A processor sees columns coming that are contiguous for so long, and few rows leave no time to ask for them (decision
+// 0314).
+constexpr std::int64_t seen_bytes = 1536, few_rows_to_ask = 64;
 // The next block of B is asked for during this many rows. Earlier, it would push this one out of
 // L2.
 constexpr std::int64_t ahead_rows = 72;
@@ -126,6 +129,8 @@ struct Runner {
     } else if (!b.address && layout.pieces.count == 1 && (b.row_stride == 1 || b.column_stride == 1)) {
       const bool k_major = b.row_stride == 1;
       const std::int64_t size = size_of(b.dtype);
+      const bool seen = layout.depth(k) * size >= seen_bytes && product.m <= few_rows_to_ask;
+      if (k_major && b.dtype == DType::f32 && seen) return ahead;
       ahead.row = element_address(b, k * layout.k_block, column_block * layout.column_block);
       ahead.row_stride = (k_major ? b.column_stride : b.row_stride) * size;
       ahead.row_bytes = (k_major ? layout.depth(k) : layout.columns(column_block)) * size;
@@ -251,9 +256,7 @@ struct Runner {
     const Matrix& b = product.b;
     const std::int64_t size = size_of(b.dtype);
     const int rows = static_cast<int>(product.m);
-    const bool two_rows = rows <= 2 && !b.address && b.row_stride != 1 && b.column_stride == 1;
-    // A processor sees a few columns of an f32 B coming by itself (decision 0229).
-    const bool dots = !b.address && b.row_stride == 1 && b.dtype == DType::f32;
+    const bool copies = rows >= rows_that_copy && layout.pieces.count == 1 && product.n * product.k <= large_b;
     const std::int64_t x0 = first * layout.column_block;
     const std::int64_t columns = std::min(end * layout.column_block, layout.piece_columns) - x0;
     const Pieces& pieces = layout.pieces;
@@ -267,10 +270,8 @@ struct Runner {
       run.k = layout.depth(k);
       run.c_row = acc_row;
       run.accumulate = k > k0;
-      run.asks = dots && product.n * product.k <= large_b
-                     ? ThinRun::Asks::nothing
-                     : asked(product.n * product.k, two_rows && blocking.isa == Isa::amx ? b_of_two_rows : large_b);
-      run.copy = rows > row_group ? own<float>(thread, scratch.b) : nullptr;
+      run.asks = asked(product, blocking.isa);
+      run.copy = copies ? own<float>(thread, scratch.b) : nullptr;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
       if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
         run.a = static_cast<const float*>(a.data) + at;
