@@ -46,6 +46,9 @@ TEST(Schedule, PrintsAndReadsBack) {
     s.cluster_n = 7, s.split = 1, s.by_memory = s.looped = false, s.meets = true;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
     EXPECT_NE(to_string(s).find(" cluster 1x7 meets"), std::string::npos) << to_string(s);
+    s.cluster_n = 1, s.meets = false, s.parks = s.looped = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    EXPECT_NE(to_string(s).find(" parks looped"), std::string::npos) << to_string(s);
   }
   for (const char* const text : {"", " ring 14", " ring 14 beside"}) {
     const std::string bands = std::string("bands 256x32 sub 32x1 aux 2 rows 2 images 1") + text;
@@ -93,20 +96,28 @@ TEST(Schedule, TilesAreMultipliedAgainInWholeGroups) {
   EXPECT_NE(illegal(s, n), "");
 }
 
-// Rows of so many columns behind a short K that few groups of them run at once, where nothing but their statistics is
-// left.
+// Rows of so many columns behind a short K that their tiles do not wait for each other, where nothing but their
+// statistics is left.
 TEST(Schedule, WideRowsOfAShortKAreMultipliedAgain) {
-  const auto again = [](const std::string& text, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return chosen(plan_for("def f(acc, r: tile[bf16]):\n" + text, "sm_90a"), m, n, k).find(" again") !=
-           std::string::npos;
+  const auto has = [](const std::string& word, const std::string& text, std::int64_t m, std::int64_t n,
+                      std::int64_t k) {
+    return chosen(plan_for("def f(acc, r: tile[bf16]):\n" + text, "sm_90a"), m, n, k).find(word) != std::string::npos;
+  };
+  const auto again = [&](const std::string& text, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return has(" again", text, m, n, k);
   };
   const std::string softmax = "    e = exp(x - max(x, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n    return D";
-  EXPECT_TRUE(again("    x = acc * 2\n" + softmax + "\n", 909, 33664, 80));
-  EXPECT_FALSE(again("    x = acc * 2\n" + softmax + "\n", 909, 33664, 4096));
+  EXPECT_TRUE(again("    x = acc * 2\n" + softmax + "\n", 909, 37632, 80));
+  EXPECT_FALSE(again("    x = acc * 2\n" + softmax + "\n", 909, 37632, 4096));
   EXPECT_FALSE(again("    x = acc * 2\n" + softmax + "\n", 4096, 4096, 80));
-  EXPECT_FALSE(again("    x = acc + r\n" + softmax + "\n", 909, 33664, 80)) << "an operand would come twice";
-  EXPECT_FALSE(again("    x = acc * 2\n    y: bf16 = x\n" + softmax + ", y\n", 909, 33664, 80))
+  EXPECT_FALSE(again("    x = acc + r\n" + softmax + "\n", 909, 37632, 80)) << "an operand would come twice";
+  EXPECT_FALSE(again("    x = acc * 2\n    y: bf16 = x\n" + softmax + ", y\n", 909, 37632, 80))
       << "y would be stored twice";
+  // Of fewer tiles they wait in shared memory, unless products take as long as that.
+  EXPECT_TRUE(has(" parks", "    x = acc * 2\n" + softmax + "\n", 5000, 14000, 256));
+  EXPECT_TRUE(has(" parks", "    x = acc + r\n" + softmax + "\n", 5000, 14000, 256));
+  EXPECT_FALSE(has(" parks", "    x = acc * 2\n" + softmax + "\n", 4096, 4096, 1024));
+  EXPECT_FALSE(has(" parks", "    x = acc * 2\n" + softmax + "\n", 5000, 1000, 256));
 }
 
 TEST(Schedule, PartsInSharesAllRunAtOnce) {
@@ -194,6 +205,37 @@ TEST(Schedule, ClustersMeet) {
   EXPECT_NE(why(s).find("whole"), std::string::npos);
   s.split = 1, n.holds = false;
   EXPECT_NE(why(s).find("held"), std::string::npos);
+}
+
+// A tile that waits in shared memory has room there. Its group may lie in two turns of all blocks, and so be of one
+// tile more than there are blocks.
+TEST(Schedule, TilesPark) {
+  EpilogueNeeds n = needs(2);
+  n.holds = n.meets = true, n.row_states = 8;
+  const Schedule alone{.bm = 64, .bn = 224, .stages = 3, .sub_n = 32, .raster = 2};
+  Schedule s = alone;
+  s.parks = true;
+  EXPECT_EQ(illegal(s, n), "");
+  EXPECT_EQ(shared_bytes(s, n) - shared_bytes(alone, n), 4 * 64 * 224);
+  EXPECT_EQ(blocks(alone, n, {400 * 63, 63}, 132), 126);
+  EXPECT_EQ(blocks(s, n, {400 * 63, 63}, 132), 132);
+  EXPECT_EQ(blocks(s, n, {80, 40}, 132), 80) << "one turn";
+  EXPECT_EQ(blocks(s, n, {5 * 66, 66}, 132), 132) << "110 would make three equal turns, and are fewer than a group";
+  s.raster = 1;
+  EXPECT_EQ(blocks(s, n, {4 * 133, 133}, 132), 132);
+  EXPECT_EQ(blocks(s, n, {4 * 134, 134}, 132), 0);
+  const auto why = [&](auto change) {
+    Schedule other = s;
+    change(other);
+    return illegal(other, n);
+  };
+  for (const std::string& reason : {why([](Schedule& o) { o.again = true; }), why([](Schedule& o) { o.split = 2; }),
+                                    why([](Schedule& o) { o.cluster_m = 2, o.raster = 2; }),
+                                    why([](Schedule& o) { o.cluster_n = 2, o.meets = true; }),
+                                    why([](Schedule& o) { o.ping_pong = false, o.bm = 128; })})
+    EXPECT_FALSE(reason.empty());
+  n.holds = false;
+  EXPECT_NE(illegal(s, n).find("wait in shared memory"), std::string::npos);
 }
 
 // Each of two blocks loads half of what they share, by whole boxes where their number is even.
@@ -374,6 +416,7 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
     const std::vector<Schedule> found = rank(n, 1, m, columns, 1024, 132);
     ASSERT_FALSE(found.empty());
     for (const Schedule& s : found) {
+      if (s.parks) continue;
       const std::int64_t tiles_n = (columns + s.bn - 1) / s.bn, tiles = (m + s.bm - 1) / s.bm * tiles_n,
                          group = s.meets ? tiles_n : s.raster * tiles_n, run = blocks(s, n, {tiles, tiles_n}, 132);
       EXPECT_LE(run, 132) << to_string(s) << " of " << m << " x " << columns;
@@ -383,7 +426,7 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
   }
   const Schedule wide = rank(n, 1, 16384, 4096, 1024, 132).front();
   EXPECT_EQ(wide.raster, 132 / tiles_of(wide, n, 1, 16384, 4096).beside) << to_string(wide);
-  EXPECT_TRUE(rank(n, 1, 256, 133 * 256, 1024, 132).empty());  // more beside each other than blocks
+  EXPECT_TRUE(rank(n, 1, 256, 134 * 256, 1024, 132).empty());  // more beside each other than wait for one another
   Schedule s{.bn = 128, .raster = 8};
   EXPECT_EQ(blocks(s, n, {1024, 32}, 132), 0);
   EXPECT_EQ(blocks(s, needs(2), {1024, 32}, 132), 128);

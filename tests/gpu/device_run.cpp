@@ -70,6 +70,8 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, bool with_operands,
     s.in_shares = pick.chance(35), s.at_end = pick.chance(35);
   }
   s.again = form == Form::again;
+  if (s.ping_pong && !turned && s.cluster_m * s.cluster_n == 1 && s.split == 1 && pick.chance(15))
+    s.parks = true, s.again = false;
   if (form == Form::shifted && !turned) {
     s.shifted = true, s.ping_pong = pick.chance(60), s.abreast = false;
     s.bm = s.ping_pong ? 64 : 128 << pick.below(2);

@@ -114,6 +114,13 @@ double waiting(const Schedule& s, const EpilogueNeeds& needs, const Tiles& tiles
   return met + 30 * double(tiles.beside);
 }
 
+// Clocks in which a tile that is held takes the place of the one before in shared memory, which products read
+// meanwhile, and hears of each 64 rows (decision 0311).
+double parking(const Schedule& s) {
+  constexpr double tile = 500, block = 700, element = 0.08;
+  return s.parks ? tile + block * s.bm / 64 + element * s.bm * s.bn : 0;
+}
+
 // Bytes of accumulators that a part of a tile leaves in memory: those of rows that exist.
 double left_by_part(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
   return double(std::min<std::int64_t>(s.bm, needs.below * round_up(e.m, 16))) * s.bn * 4;
@@ -160,19 +167,23 @@ double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   return met + slower * part * (s.split - 1);
 }
 
-// Bytes of A and B, of the epilogue's tiles and, as far as L2 does not keep them, of parts. B comes again with each
-// group of tile rows that run at once, as far as L2 does not keep it (decision 0095).
-double bytes_of(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
+// Bytes of A and B. B comes again with each group of tile rows that run at once, as far as L2 does not keep it
+// (decision 0095).
+double operand_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
   constexpr double kept = 16e6;  // of B, all; none of a second one
-  constexpr double part = 0.66;  // of a part's bytes, which are written and read
   const double a = double(e.m * needs.below) / needs.a_taps * double(e.k) * needs.element_bytes,
                b = double(e.columns * needs.parts) / needs.b_taps * double(e.k) * needs.element_bytes;
   const std::int64_t at_once = std::max<std::int64_t>(s.raster, blocks / tiles.beside);
   const double again = s.split > 1 ? 0 : double(ceil_div(ceil_div(e.m, s.bm / needs.below), at_once) - 1);
+  return double(e.batch) * (a + b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0)));
+}
+
+// Of the epilogue's tiles and, as far as L2 does not keep them, of parts.
+double epilogue_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
+  constexpr double part = 0.66;  // of a part's bytes, which are written and read
   const double parts =
       s.by_memory && !needs.counts_pixels ? double(tiles.all - whole_tiles(s, tiles, blocks)) * (s.split - 1) : 0;
-  return double(e.batch) * (a + b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0)) +
-                            double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column)) +
+  return double(e.batch) * double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column) +
          part * parts * left_by_part(s, needs, e);
 }
 
@@ -245,30 +256,37 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double crowd = crowded(s, needs, resident, multiprocessors);
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
-  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(s, needs, tiles, resident);
+  const double waits = waiting(s, needs, tiles, resident);
+  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + (s.parks ? 0 : waits);
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, needs, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
   const double in_turn = whole_waves * k_blocks + waves * of_part;  // K blocks of a multiprocessor
+  // Of 64 columns of B along N memory gives 128 bytes in a row.
+  const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
+                      (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);
+  // Tiles that are held go in step: in cooperative mode all wait for operands, and then none reads any (decision 0311).
+  const double operands = operand_bytes(s, needs, e, tiles, resident);
+  const bool in_step = needs.holds && tiles.beside > 1 && !s.ping_pong && !s.meets && s.split == 1;
+  const double loop = std::max(of_part * stage, in_step ? operands / rate / waves : 0) + parking(s);
   const double busy = at_clock(s, needs, e, double(tiles.all) * k_blocks / multiprocessors, in_turn * stage,
                                one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
-                                   one_after_another(s, waves, of_part * stage, behind) -
-                                   beside_the_last(s, needs, whole_waves + waves, of_part * stage, behind));
+                                   one_after_another(s, waves, loop, behind) -
+                                   beside_the_last(s, needs, whole_waves + waves, loop, behind));
   // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0273).
   const bool few_waves = s.at_end || units <= resident;
   const PartCosts& costs = part_costs(needs);
   const double longer = few_waves ? costs.few_waves : costs.more_waves;
   const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : longer;
-  // Of 64 columns of B along N memory gives 128 bytes in a row.
-  const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
-                      (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);
-  const double main = at_once({bytes_of(s, needs, e, tiles, resident) / rate, busy, in_turn * latency / s.stages});
+  const double bytes = operands + epilogue_bytes(s, needs, e, tiles, resident);
+  const double main = at_once({bytes / rate, busy, in_turn * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
   const double together = loading_together(s) > 1 ? 1000 : 0;  // a cluster's blocks begin and end together
-  return start + together + folding(s, needs, e, tiles, multiprocessors) + slower * (main + epilogue) * in_parts +
+  return start + together + (s.parks ? waits : 0) + folding(s, needs, e, tiles, multiprocessors) +
+         slower * (main + epilogue) * in_parts +
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 

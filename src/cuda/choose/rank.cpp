@@ -108,6 +108,28 @@ void rank_meeting(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& 
   if (illegal(s, needs).empty()) ranked.push_back({s, microseconds(s, needs, e, multiprocessors)});
 }
 
+// The same where tiles wait in shared memory, with the stages and subtiles that there is room for beside one, or with
+// fewer stages and more operands on their way, if it takes less than what was ranked of the tile from number `first` on
+// (decision 0311). Windows and turned products were not measured.
+void rank_parked(std::vector<Ranked>& ranked, std::size_t first, Schedule s, const EpilogueNeeds& needs,
+                 const Extents& e, int multiprocessors) {
+  constexpr int fewest = 2;
+  const std::int64_t beside = tiles_of(s, needs, e.batch, e.m, e.columns).beside;
+  if (!needs.holds || !s.ping_pong || beside < 2 || needs.windows || needs.turned || needs.promoted) return;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = first; i < ranked.size(); ++i) least = std::min(least, ranked[i].cost);
+  s.parks = true;
+  s.raster = static_cast<int>(std::clamp<std::int64_t>((multiprocessors + 1) / beside, 1, 8));
+  EpilogueNeeds room = needs;
+  for (const int stages : {needs.full_stages, fewest}) {
+    room.full_stages = stages;
+    s = fill_shared(s, room);
+    if (!s.stages || !illegal(s, needs).empty()) continue;
+    if (const double now = microseconds(s, needs, e, multiprocessors); now < least) ranked.push_back({s, now});
+    if (needs.aux_bytes_column == 0) return;
+  }
+}
+
 // Clusters whose tiles load together are worth it where lines are slow; elsewhere they only wait for each other. Those
 // that read windows were not measured (decision 0194).
 bool loads_together(const EpilogueNeeds& needs) {
@@ -128,9 +150,11 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
       continue;
     }
     if (is_narrow(s) && tiles_of(s, needs, batch, m, columns).all > multiprocessors) continue;
+    const std::size_t first = ranked.size();
     if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
     else rank_tile(ranked, s, needs, extents, multiprocessors);
     if (!mma) rank_meeting(ranked, s, needs, extents, multiprocessors);
+    if (!mma) rank_parked(ranked, first, s, needs, extents, multiprocessors);
     if (mma || !loads_together(needs)) continue;
     s.cluster_m = 2;
     rank_tile(ranked, s, needs, extents, multiprocessors);

@@ -187,7 +187,7 @@ std::string to_string(const Schedule& s) {
   return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.meets ? " meets" : "") +
          (s.split > 1 ? " split " + std::to_string(s.split) : "") + (s.by_memory ? " by memory" : "") +
          (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") + (s.shifted ? " shifted" : "") +
-         (s.again ? " again" : "") + (s.looped ? " looped" : "");
+         (s.again ? " again" : "") + (s.parks ? " parks" : "") + (s.looped ? " looped" : "");
 }
 
 // What follows from a direct stencil's strips: a row's pixels, four a fragment, are the columns of a subtile.
@@ -243,7 +243,8 @@ Schedule parse_schedule(std::string_view text) {
   s.by_memory = more && take(" by memory");
   s.in_shares = s.by_memory && take(" in shares");
   s.at_end = s.by_memory && take(" at end");
-  s.shifted = take(" shifted"), s.again = take(" again"), s.looped = take(" looped");
+  s.shifted = take(" shifted"), s.again = take(" again");
+  s.parks = take(" parks"), s.looped = take(" looped");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "abreast" && name != "mma")) {
@@ -309,6 +310,14 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   }
   // A held tile and a part in shares wait for others, which parts that are taken after them would never become.
   if (s.by_memory && (waits || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
+  // A tile that is parked is taken so many turns later, when others of its group, which need not lie in one wave, have
+  // told: all that they wait for themselves was taken before (decision 0311).
+  if (waits && s.parks) {
+    const std::int64_t waves = ceil_div(units, multiprocessors), run = ceil_div(units, waves);
+    for (const std::int64_t these : {run, std::int64_t{multiprocessors}})
+      if (waves == 1 || s.raster * tiles.beside <= these + 1) return static_cast<int>(these);
+    return 0;
+  }
   // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
   const std::int64_t group = waits ? s.raster * tiles.beside : cluster_tiles(s), most = multiprocessors / group * group;
   if (most == 0) return 0;
@@ -346,7 +355,7 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   const int stage = s.shifted ? shifted_a_bytes(s, n) + b.lines * b.bytes : (a_rows(s, n) + s.bn) * 128;
   return 1024 + s.stages * stage + 2 * exchange_bytes(s) + 2 * s.d_buffers * d_bytes(s, n) +
          2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
-         (cluster_parts(s) > 1 ? 16 : 0) + met_bytes(s, n);
+         (cluster_parts(s) > 1 ? 16 : 0) + met_bytes(s, n) + (s.parks ? 4 * s.bm * s.bn : 0);
 }
 
 // Whole images that a block brings to shared memory.
@@ -441,6 +450,15 @@ static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
   return {};
 }
 
+// Why no tiles of it wait in shared memory; empty: they do, or none shall.
+static std::string illegal_parks(const Schedule& s, const EpilogueNeeds& n) {
+  if (!s.parks) return {};
+  if (!n.holds || !s.ping_pong || s.mma || s.split > 1 || s.again || s.shifted || cluster_tiles(s) > 1)
+    return "tiles wait in shared memory where they are held for their rows' statistics, whole, in ping-pong without "
+           "clusters";
+  return {};
+}
+
 // A B whose rows begin between 16 bytes, read as it lies.
 static std::string illegal_shifted(const Schedule& s, const EpilogueNeeds& n) {
   if (s.shifted != n.shifted) return n.shifted ? "B is to be read as it lies" : "B is not read as it lies";
@@ -525,6 +543,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (s.again && (!n.repeats || is_rolled(n) || s.mma || s.shifted || s.split > 1))
     return "tiles are multiplied again for their rows' statistics, whole, where nothing else is left before these";
   if (std::string why = illegal_cluster(s, n); !why.empty()) return why;
+  if (std::string why = illegal_parks(s, n); !why.empty()) return why;
   const int limit = s.mma && !s.ring ? mma_shared_limit : shared_limit;
   if (shared_bytes(s, n) > limit)
     return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);

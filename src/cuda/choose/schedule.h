@@ -32,6 +32,7 @@ struct Schedule {
   // cooperative consumers put it where wgmma reads it (decision 0310).
   bool shifted = false;
   bool again = false;   // tiles are multiplied twice: for their rows' statistics, and for what follows (decision 0289)
+  bool parks = false;   // held tiles wait in shared memory while the next ones are multiplied (decision 0311)
   bool looped = false;  // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
@@ -47,9 +48,9 @@ struct Schedule {
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, abreast or mma; behind it "cluster
 // 2x1" or "cluster 1x4 meets", "split 2" or "split 26 by memory", or that "in shares" or "at end" or both, "shifted",
-// "again" and "looped"), "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or
-// that with "ring 14", or "ring 14 beside", behind it), or "direct 8x64 strip 4x4" (or that with "images 8" behind it),
-// and back. parse_schedule throws bad_schedule, naming what is wrong.
+// "again", "parks" and "looped"), "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands 256x32 sub 32x1 aux 2 rows 2
+// images 1" (or that with "ring 14", or "ring 14 beside", behind it), or "direct 8x64 strip 4x4" (or "images 8" behind
+// it), and back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 

@@ -235,7 +235,8 @@ Choice choose(const Site& site, Hold hold) {
   }
   const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
   // Of what is for held rows alone the reason without them would say less.
-  const bool asks_to_hold = site.requested && (site.requested->meets || site.requested->again) && e.needs.holds;
+  const bool asks_to_hold =
+      site.requested && (site.requested->meets || site.requested->again || site.requested->parks) && e.needs.holds;
   const bool not_held = (!why.empty() && !asks_to_hold) || (is_rolled(e.needs) && !e.needs.holds);
   if (e.held >= 0 && not_held) return choose(site, Hold::nothing);
   if (e.needs.holds && choice.order.empty()) return choose(site, Hold::nothing);

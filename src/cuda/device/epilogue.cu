@@ -40,6 +40,47 @@ DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][
 }
 #endif
 
+#if HELD
+// All of a tile up to what it keeps for its statistics.
+template <class Passage>
+DEVICE void run_first(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], Passage& by) {
+  epilogue.reset();
+#if ROLLED == 1
+  #pragma unroll
+  for (int i = 0; i < MI; i += TOGETHER) run_groups(p, tile, epilogue, acc, 0, GROUPS, i, by);
+#else
+  UNROLL_SUBTILES
+  for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, kept, subtile(s), by);
+#endif
+#if ROLLED
+  #pragma unroll
+  for (int i = 0; i < MI; ++i)
+    #pragma unroll
+    for (int j = 0; j < WG_COLUMNS / 2; ++j) kept[i][j] = acc[i][j];
+#endif
+  epilogue.end(p, tile);
+}
+// What is held of a tile, all subtiles, once all tiles with its rows have told (PARKS).
+template <class Passage> DEVICE void run_parked(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], Passage& by) {
+  Held held;
+  held.begin(p, tile);
+#if ROLLED == 1
+  #pragma unroll
+  for (int i = 0; i < MI; i += TOGETHER) {
+    #pragma unroll
+    for (int j = i; j < i + TOGETHER; ++j) held.meet(p, tile, epilogue, 0, j);
+    run_groups(p, tile, held, kept, 0, GROUPS, i, by);
+  }
+#else
+  UNROLL_SUBTILES
+  for (int s = 0; s < SUBTILES; ++s) {
+    if (subtile(s).group == 0) held.meet(p, tile, epilogue, 0, subtile(s).i);
+    run_subtile(p, tile, held, kept, kept, subtile(s), by);
+  }
+#endif
+}
+#endif
+
 // All of a tile. What is held runs once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows
 // have told what they have of them. Then all blocks run (a cooperative launch), and those beside each other take their tiles at the
 // same time (blocks() in schedule.cpp): whoever is waited for comes. What is multiplied twice (AGAIN) tells the first time.

@@ -354,7 +354,7 @@ template <class S> DEVICE S hear(i64 memory, i64 index, u32 tag) {
 // Where few tiles are beside each other, each folds all of its rows itself, which saves a way through L2 (decision 0271). What it
 // polls of more rows is in the way of the products, and code for it in that of larger tiles.
 DEVICE bool hears_all(const Params& p) {
-  return !AGAIN && WG_ROWS == 64 && WG_COLUMNS <= 192 && tiles_beside(p) <= (is_one_wave(p) ? 32 : 24);
+  return !AGAIN && !PARKS && WG_ROWS == 64 && WG_COLUMNS <= 192 && tiles_beside(p) <= (is_one_wave(p) ? 32 : 24);
 }
 // What tiles told of a lane's row, each `lanes`-th of them from number `from` on, n at a time; all lanes of the warp wait until all
 // have theirs.
@@ -404,7 +404,8 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i6
     if (lane % lanes == 0 && own < to) tell(memory, folded_index(p, c.batch, row), x, tag);
   }
 }
-// What is folded of a tile's rows, read before its main loop: of a tile that is multiplied again it was mostly told long ago.
+// What is folded of a tile's rows, read before its main loop or while its values come: of a tile that is multiplied again or was parked
+// it was mostly told long ago.
 template <class S> struct Ahead {
   u64 word[MI][Told<S>::words];
   METHOD void load(const Params& p, const Tile& t, i64 memory) {
@@ -424,7 +425,7 @@ template <class S, class G> DEVICE void hear_rows(const Params& p, const Tile& t
   const int first = t.row + i * 64 + t.warp * 16, row = min(first + t.lane % 16, tile_rows(p, t.batch) - 1);
   constexpr int n = Told<S>::words > 1 ? 4 : 8;  // tiles by each half of the warp, at a time
   Told<S> from, of;
-#if AGAIN
+#if AGAIN || PARKS
   if (!ahead.take(i, from, t.tag)) from.state = hear<S>(memory, folded_index(p, t.batch, row), t.tag);
 #else
   if (first >= tile_rows(p, t.batch)) from.state = S::identity();  // of no row: what all poll is slow to come

@@ -167,6 +167,39 @@ struct Passage {
   u32 d, aux, full, empty;
   int d_buffer, aux_stage;
   u32 aux_phase;
+#if PARKS
+  u32 parked;          // tiles that wait in shared memory
+  int sequence, turn;  // the number of the tile that a consumer computes, of the block's and of all
+
+  // A tile's values wait in shared memory for what others tell of its rows, in the place of those of the tile before, which the other
+  // consumer left there and this one takes: each thread has the same elements of both. What its rows were told is asked for meanwhile.
+  METHOD bool park(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], const bool leaves) {
+    constexpr int all = MI * WG_COLUMNS / 2, at_once = 8;
+    const bool takes = Loop::takes(p, turn, sequence);
+    const u32 at = parked + tile.thread * 16;
+    if (takes) {
+      place_tile(p, tile, turn - Loop::step());
+      named_sync(5 + tile.wg, 256);
+    }
+    #pragma unroll
+    for (int first = 0; first < all; first += at_once) {
+      float* const own = &kept[0][0] + first;
+      u32 word[at_once];
+      #pragma unroll
+      for (int j = 0; j < at_once; j += 4)
+        if (takes) shared_load(at + (first + j) * 512, word[j], word[j + 1], word[j + 2], word[j + 3]);
+      #pragma unroll
+      for (int j = 0; j < at_once; j += 4)
+        if (leaves)
+          shared_store(at + (first + j) * 512, __float_as_uint(own[j]), __float_as_uint(own[j + 1]), __float_as_uint(own[j + 2]), __float_as_uint(own[j + 3]));
+      #pragma unroll
+      for (int j = 0; j < at_once; ++j) own[j] = __uint_as_float(word[j]);
+      if (first == all / 2 / at_once * at_once && takes) epilogue.ask_ahead(p, tile);
+    }
+    if (leaves) named_arrive(5 + (tile.wg ^ 1), 256);
+    return takes;
+  }
+#endif
 
   // Where outputs are staged, once its last store has read it.
   template <class E> METHOD u32 staging(const Tile& tile) {
@@ -294,6 +327,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     };
     Passage by = {smem + SMEM_D + wg * D_BUFFERS * D_BYTES, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES,
                   aux_full + 8 * AUX_STAGES * wg, aux_empty + 8 * AUX_STAGES * wg, 0, 0, 0};
+#if PARKS
+    by.parked = smem + SMEM_PARKED;
+#endif
     Epilogue epilogue;
     Tile tile;
 #if SHIFTED
@@ -313,8 +349,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #else
     const int k_blocks = Loop::count_k(one, 0);
 #endif
-    for (int t = Loop::first() + sequence * Loop::step(); Loop::has(one, t); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
+    for (int t = Loop::first() + sequence * Loop::step(); Loop::has(one, t) || Loop::takes(one, t, sequence); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
       const Params& p = params_of(all, t);
+#if PARKS
+      // Behind the last tiles those are taken that wait.
+      ACC kept[MI][WG_COLUMNS / 2];
+      const bool computes = Loop::has(p, t);
+      if (computes) {
+#endif
       place_tile(p, tile, t);
 #if MEETS
       const int turn = PINGPONG ? sequence / 2 : sequence, place = 2 * wg + turn % 2;
@@ -444,7 +486,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.
       tile.due = clock_now(), tile.pace = Loop::has(p, t + Loop::step()) ? 24 * PARTS * k_blocks : 0;
 #endif
+#if PARKS
+      run_first(p, tile, epilogue, acc, kept, by);
+      }
+      by.sequence = sequence, by.turn = t;
+      if (by.park(p, tile, epilogue, kept, computes)) run_parked(p, tile, epilogue, kept, by);
+#else
       run_epilogue(p, tile, epilogue, acc, by);
+#endif
       // In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
       // (A cluster's tile that does not exist takes no turn.)
       tile.turn ^= !PINGPONG;

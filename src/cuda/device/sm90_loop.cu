@@ -22,7 +22,8 @@ constexpr int SMEM_B = STAGES * A_BYTES;
 constexpr int SMEM_EXCHANGE = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_D = SMEM_EXCHANGE + 2 * EXCHANGE_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
-constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
+constexpr int SMEM_PARKED = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES, PARKED_BYTES = WG_ROWS * WG_COLUMNS * 4;
+constexpr int SMEM_SCRATCH = SMEM_PARKED + PARKS * PARKED_BYTES;
 constexpr int SMEM_MET = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 constexpr int TILE_N = BN * BELOW / PARTS;                      // columns of a tile's output
 // How far apart the consumers of a tile begin.
@@ -73,6 +74,8 @@ struct Loop {
   DEVICE_STATIC int step() { return gridDim.x / CLUSTER_BLOCKS; }
   DEVICE_STATIC bool is_whole(const Params& p, int t) { return BY_MEMORY && t < p.whole; }
   DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
+  // Whether the block's tile before tile t, its number `sequence`, was parked.
+  DEVICE_STATIC bool takes(const Params& p, int t, int sequence) { return PARKS && sequence > 0 && has(p, t - step()); }
   DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : AGAIN ? 2 * p.tiles : p.tiles); }
 #if AGAIN
   // Tiles are taken twice, p.whole of them at a time: for their statistics, and, behind the next ones' statistics, for what follows.
@@ -305,12 +308,13 @@ DEVICE void load_operands(const All& all, Load load, int stage, u32 smem, u32 fu
 // them. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
 // (bias_gelu_res_aux, K = 1024).
 DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
-  int stage = 0;
+  int stage = 0, sequence = PINGPONG ? wg : 0;
   u32 phase = 0;
   const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
-  for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(params_of(all, 0), t); t += step) {
+  for (int t = Loop::first() + sequence * Loop::step();
+       Loop::has(params_of(all, 0), t) || Loop::takes(params_of(all, 0), t, sequence); t += step, sequence += PINGPONG ? 2 : 1) {
     const Params& p = params_of(all, t);
-    const Work w = Loop::work(p, t);
+    const Work w = Loop::work(p, t), before = Loop::work(p, t - PARKS * Loop::step());
     if (!Loop::owns(p, t) || !Loop::exists(p, w.m * BM, w.n * TILE_N)) continue;
 #if AGAIN
     const bool first = !Loop::turn(p, t).second;  // which loads for the statistics alone
@@ -319,13 +323,17 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 #endif
     for (int n = 0; n < SUBTILES * (LOADS + (first ? 0 : HELD_LOADS)); ++n) {
       const OperandLoad of = first ? OperandLoad{subtile(n), false} : operand_load(n);
-      const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * TILE_N + wg * COLUMNS_APART + of.at.group * SUB_N;
+#if PARKS
+      if (of.held ? !Loop::takes(p, t, sequence) : !Loop::has(p, t)) continue;
+#endif
+      const Work& at = PARKS && of.held ? before : w;
+      const int row = Loop::row(at, wg) + of.at.i * 64, col = at.n * TILE_N + wg * COLUMNS_APART + of.at.group * SUB_N;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
-      if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
+      if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, at.batch);
 #endif
 #if HELD_LOADS
-      if (of.held) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
+      if (of.held) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, at.batch);
 #endif
       if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
     }

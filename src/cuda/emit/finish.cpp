@@ -361,7 +361,7 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
         fill(R"(    $S all$r[2];
 #if MEETS
     hear_cluster(p, t, i, $before, all$r);
-#elif AGAIN
+#elif AGAIN || PARKS
     hear_rows(p, t, i, p.word[$word], first.ahead$r, all$r);
 #else
     hear_rows(p, t, i, p.word[$word], first.red$r, all$r);

@@ -405,13 +405,18 @@ std::string FragmentWriter::emit() {
   const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(), ended = rows_end(),
                     loads = load_issue(), stores = store_issue(), copied = copy();
   states();
+  const std::string told = told_ahead_.empty() ? "" : "#if AGAIN\n    if (t.second) ask_ahead(p, t);\n#endif\n",
+                    asked = told_ahead_.empty()
+                                ? ""
+                                : "#if AGAIN || PARKS\n  METHOD void ask_ahead(const Params& p, const Tile& t) {\n" +
+                                      told_ahead_ + "  }\n#endif\n";
   const std::string meet =
       fill("  METHOD void meet(const Params& p, const Tile& t, const Epilogue& first, int group, int i) {\n$met  }\n",
            {{"met", met}});
   return fill(R"($uniform
 // $comment
 struct $name {
-$constants$members  // Before the main loop: what a tile needs from memory.
+$constants$members$asked  // Before the main loop: what a tile needs from memory.
   METHOD void begin(const Params& p, const Tile& t) {
     u.load(p, t.batch);
 $rows$told    columns(p, t, 0);
@@ -442,7 +447,8 @@ $loads$stores};
                {"constants", constants()},
                {"members", members_},
                {"rows", EpilogueCode::each_row(rows)},
-               {"told", told_ahead_},
+               {"told", told},
+               {"asked", asked},
                {"ahead", ahead},
                {"advance", advance_},
                {"reset", reset_},

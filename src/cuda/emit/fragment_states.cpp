@@ -96,10 +96,10 @@ void FragmentWriter::states() {
       case Across::blocks: break;
     }
   }
-  for (std::size_t r = 0; !held_ && e_.needs.repeats && r < phase_.reductions.size(); ++r) {
-    members_ += fill("#if AGAIN\n  Ahead<$S> ahead$r;\n#endif\n", {{"S", c_.reducers[r].type}, {"r", str(r)}});
-    told_ahead_ += fill("#if AGAIN\n    if (t.second) ahead$r.load(p, t, p.word[$word]);\n#endif\n",
-                        {{"r", str(r)}, {"word", str(e_.partials[r].word)}});
+  for (std::size_t r = 0; !held_ && e_.needs.holds && r < phase_.reductions.size(); ++r) {
+    members_ += fill("#if AGAIN || PARKS\n  Ahead<$S> ahead$r;\n#endif\n", {{"S", c_.reducers[r].type}, {"r", str(r)}});
+    told_ahead_ +=
+        fill("    ahead$r.load(p, t, p.word[$word]);\n", {{"r", str(r)}, {"word", str(e_.partials[r].word)}});
   }
   for (std::size_t r = phase_.reductions.size(); !held_ && r < e_.partials.size(); ++r)
     members_ += fill("  $S block$r, of_block$r;\n", {{"S", c_.reducers[r].type}, {"r", str(r)}});

@@ -209,6 +209,7 @@ void Definitions::define_epilogue() {
   const bool holds = epilogue.needs.holds && !variant.lone_rows;
   define("HOLDS", holds);
   define("TELLS", holds && !s.meets);  // through L2
+  define("PARKS", holds ? s.parks : 0);
   // Groups of rows alone go through it a subtile at a time.
   define("GROUP_N", epilogue.needs.row_group && !epilogue.needs.group ? s.sub_n : epilogue.needs.group);
   define("ROW_GROUP", epilogue.needs.row_group);
