@@ -563,6 +563,18 @@ TEST(Rings, RunTheEpilogueBesideWhereThatIsFaster) {
   EXPECT_EQ(first({14, 7}, 128, 384), "bands 256x32 sub 32x1 aux 4 rows 2 images 1 ring 20");
 }
 
+// A few rows of more tiles than two waves go together where B stays in L2; more rows, or shorter ones, two by two.
+TEST(Schedule, WalksAFewLongRowsTogether) {
+  const auto chosen = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return rank(needs(2), 1, m, n, k, 132).front();
+  };
+  const Schedule few = chosen(1000, 27776, 256);
+  EXPECT_EQ(few.raster, tiles_down(few, needs(2), 1000)) << to_string(few);
+  EXPECT_GT(few.raster, 2) << to_string(few);
+  EXPECT_EQ(chosen(1000, 2048, 256).raster, 2);
+  EXPECT_EQ(chosen(16384, 4096, 1024).raster, 2);
+}
+
 // 54 blocks of columns: five blocks of each would be more than run at once.
 TEST(Rings, AllRunAtOnce) {
   EpilogueNeeds n = needs(2);

@@ -17,9 +17,10 @@ constexpr int least_shares = 9;    // of a plain product's tile; fewer parts are
 constexpr int few_rows_heard = 16;
 constexpr int most_blocks = 1 << 26;  // of direct stencils, whose strips are numbered
 
-// Tile rows walked together. `waits`: tiles beside each other run at once.
-int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, std::int64_t tiles_n,
+// Tile rows walked together, of so many rows of so many tiles. `waits`: tiles beside each other run at once.
+int raster_of(const EpilogueNeeds& needs, const Extents& e, std::int64_t rows, std::int64_t tiles_n,
               int multiprocessors, bool waits) {
+  constexpr std::int64_t few = 8, waves = 2;
   if (waits) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
     const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
     int best = 8;
@@ -29,8 +30,10 @@ int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, 
     return best;
   }
   // Where all of B stays in L2, few rows of tiles at a time leave room for it beside operands and
-  // outputs, and rows are written whole (decision 0038).
-  if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) return 2;
+  // outputs, and rows are written whole (decision 0038). A few long ones go together, and B is read once (decision
+  // 0312).
+  if (double(e.columns) * needs.parts * double(e.k) * needs.element_bytes <= 0x1p24)
+    return rows > 2 && rows <= few && rows * tiles_n > waves * multiprocessors ? static_cast<int>(rows) : 2;
   // A wave of 128 tiles reads least of A and B where it is about square: fewer bytes, less power, a
   // higher clock (decision 0023).
   return 12;
@@ -59,8 +62,8 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
   const bool waits = needs.holds && tiles.beside > 1;
-  s.raster =
-      static_cast<int>(round_up(raster_of(needs, e.columns, e.k, tiles.beside, multiprocessors, waits), s.cluster_m));
+  const int raster = raster_of(needs, e, tiles_down(s, needs, e.m), tiles.beside, multiprocessors, waits);
+  s.raster = static_cast<int>(round_up(raster, s.cluster_m));
   if (!illegal(s, needs).empty()) return;
   const auto cost = [&] { return microseconds(s, needs, e, multiprocessors); };
   ranked.push_back({s, cost()});
