@@ -19,6 +19,15 @@
 namespace postlude::inline v0::cuda {
 namespace {
 
+double moved(const Traffic& traffic) { return traffic.read + traffic.written; }
+
+Outline::Beside beside(const Decision& d, const std::string& what) {
+  for (const Outline::Beside& one : d.outline.beside) {
+    if (one.what == what) return one;
+  }
+  return {};
+}
+
 // A tile that has its rows alone is held, and waits for no other one.
 TEST(Decision, WaitsForNobodyWhereATileHasItsRows) {
   const char* const norm = "def f(acc):\n    D: bf16 = acc * rsqrt(mean(acc * acc, axis=1) + 1e-6)\n    return D\n";
@@ -29,6 +38,32 @@ TEST(Decision, WaitsForNobodyWhereATileHasItsRows) {
     EXPECT_EQ(d.kernels.at(0).cooperative, n > 128);
     EXPECT_EQ(d.cleared.empty(), n == 128);
     EXPECT_EQ(d.kernels[0].grid[0], n > 128 ? 128U : 105U);  // whole groups of the raster; a third of all
+  }
+}
+
+// So is one whose rows' statistics nothing but outputs is made of.
+TEST(Decision, FinishesRowsWhereATileHasThem) {
+  const Subject asked =
+      subject("def f(acc):\n    D: bf16 = acc\n    s: f32 = logsumexp(acc, axis=1)\n    return D, s\n", "sm_90a",
+              "pingpong 64x128x4 sub 64x2 aux 0 raster 2");
+  for (const std::int64_t n : {128, 136}) {
+    const Decision d = decided(asked, {1, 500, n, 512});
+    EXPECT_EQ(d.kernels.at(0).cooperative, n > 128);
+    EXPECT_EQ(d.cleared.empty(), n == 128);
+  }
+}
+
+// Partial results of one wave of tiles lie beside tags, which take as much memory and are cleared once (decision 0313).
+TEST(Decision, TagsWhatAWaveLeaves) {
+  const Subject asked = subject("def f(acc):\n    s: f32 = sum(acc, axis=1)\n    return s\n", "sm_90a",
+                                "pingpong 64x64x4 sub 64x2 aux 0 raster 2");
+  for (const std::int64_t m : {64 * 33, 64 * 34}) {
+    const Decision d = decided(asked, {1, m, 256, 512});
+    const bool wave = m == 64 * 33;  // of 132 tiles
+    EXPECT_NE(d.kernels.at(0).source->find(wave ? "#define TAGS 1\n" : "#define TAGS 0\n"), std::string::npos);
+    EXPECT_TRUE(d.kernels[0].cooperative);
+    EXPECT_EQ(d.cleared.size(), wave ? 2U : 1U);
+    EXPECT_EQ(moved(beside(d, "partial results").traffic), (wave ? 2 : 1) * 2 * 4 * 4.0 * static_cast<double>(m));
   }
 }
 
@@ -285,15 +320,6 @@ TEST(Decision, RepacksLinesAsTheyLie) {
                   .find(narrow ? "#define B_MN_MAJOR 0\n" : "#define B_MN_MAJOR 1\n"),
               std::string::npos);
   }
-}
-
-double moved(const Traffic& traffic) { return traffic.read + traffic.written; }
-
-Outline::Beside beside(const Decision& d, const std::string& what) {
-  for (const Outline::Beside& one : d.outline.beside) {
-    if (one.what == what) return one;
-  }
-  return {};
 }
 
 // What a tile keeps in registers is read once, and no statistic of its own rows moves. Partial results do.

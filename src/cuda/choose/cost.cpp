@@ -126,17 +126,18 @@ double left_by_part(const Schedule& s, const EpilogueNeeds& needs, const Extents
   return double(std::min<std::int64_t>(s.bm, needs.below * round_up(e.m, 16))) * s.bn * 4;
 }
 
-// What it takes that all blocks meet behind their last tiles, and fold partial results (decision 0190). What tiles left
-// of a row lies a row of tiles apart: a lane reads a sector for each word of it, or four lanes that have rows beside
-// each other (decision 0300).
+// What it takes that all blocks meet behind their last tiles, or partial results come beside tags, and that these are
+// folded (decisions 0190, 0313). What tiles left of a row lies a row of tiles apart: a lane reads a sector for each
+// word of it, or four lanes that have rows beside each other (decision 0300).
 double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles,
                int multiprocessors) {
-  constexpr double met = 3500, alone = 0.35, together = 0.1;  // clocks; clocks a byte
-  if (!needs.meets || needs.holds || lone_columns(s, needs, e.m)) return 0;
+  constexpr double met = 3500, by_tags = 2600, alone = 0.35, together = 0.1;  // clocks; clocks a byte
+  if (!needs.meets || needs.holds || lone_columns(s, needs, e.m) || lone_rows(s, needs, e.columns)) return 0;
   const agreed::GemmSizes sizes{.m = static_cast<int>(e.m), .tiles_n = static_cast<int>(tiles.beside)};
   const std::int64_t rows = agreed::rows_folded(sizes);
   const std::int64_t in_turn = ceil_div(ceil_div(e.m, rows) * e.batch, multiprocessors) * std::min(e.m, rows);
-  return met + (rows == 8 ? alone : together) * double(in_turn * tiles.beside * needs.row_states);
+  const double all_met = folds_tagged(s, needs, e.batch, e.m, e.columns, multiprocessors) ? by_tags : met;
+  return all_met + (rows == 8 ? alone : together) * double(in_turn * tiles.beside * needs.row_states);
 }
 
 // Clocks until parts in memory have met, and how much longer they take than their products (decisions 0273, 0300; of

@@ -172,6 +172,7 @@ void Planner::reductions() {
   e_.needs.meets = e_.across_tiles();
   e_.needs.reduces = !e_.partials.empty();
   e_.needs.columns = e_.finishes[1], e_.needs.only_columns = e_.finishes[1] && !e_.finishes[0] && !e_.finishes[2];
+  e_.needs.only_rows = e_.finishes[0] && !e_.finishes[1] && !e_.finishes[2];
   if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
 }
 
@@ -253,6 +254,7 @@ void Planner::hold(Hold most) {
   e_.has_held = true;
   e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
   e_.needs.holds = !e_.needs.in_groups(), e_.needs.repeats = held_->repeats;
+  e_.needs.only_rows = false;
 }
 
 // What its stores and reductions take, and what stays in registers.

@@ -325,6 +325,13 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));
 }
 
+bool folds_tagged(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, std::int64_t m, std::int64_t columns,
+                  int multiprocessors) {
+  if (!n.meets || n.holds || s.mma || lone_columns(s, n, m) || lone_rows(s, n, columns)) return false;
+  const Tiles tiles = tiles_of(s, n, batch, m, columns);
+  return blocks(s, n, tiles, multiprocessors) >= tiles.all * s.split;
+}
+
 ShiftedWindows shifted_a(const Schedule& s, const EpilogueNeeds& n) { return {a_rows(s, n), k_bytes(s) + 16}; }
 
 int shifted_a_bytes(const Schedule& s, const EpilogueNeeds& n) {

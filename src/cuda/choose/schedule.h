@@ -116,6 +116,7 @@ struct EpilogueNeeds {
   int row_states = 0;         // bytes of what tiles leave of a row for others to fold
   bool columns = false;       // for the statistics of columns
   bool only_columns = false;  // and for nothing else
+  bool only_rows = false;     // or for those of rows alone
   bool holds = false;         // moreover a tile waits, in registers, for the statistics of its rows
   bool repeats = false;       // nothing else is left by what comes before them, so it may run twice
   int first_operations = 0;   // of `operations`, those that come before; and of these the reductions'
@@ -227,10 +228,16 @@ struct ShiftedWindows {
   return n.only_columns && !s.mma && s.ping_pong && m <= s.bm / n.below;
 }
 
-// Whether it has all columns of its rows, so that what is held for their statistics waits for no other tile.
+// Whether it has all columns of its rows, so that what is held for their statistics, or made of them, waits for no
+// other tile.
 [[nodiscard]] inline bool lone_rows(const Schedule& s, const EpilogueNeeds& n, std::int64_t columns) {
-  return n.holds && s.cluster_n == 1 && columns <= consumer_columns(s) / n.parts;
+  return (n.holds || (n.only_rows && !s.mma)) && s.cluster_n == 1 && columns <= consumer_columns(s) / n.parts;
 }
+
+// Whether partial results that others fold lie beside tags: where each block has but one tile, for which nobody waits
+// long (decision 0313).
+[[nodiscard]] bool folds_tagged(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t batch,
+                                std::int64_t m, std::int64_t columns, int multiprocessors);
 
 // Few rows are bytes of B: more of them are on their way where A takes no more room in a stage than it has rows. 0: of
 // more rows than that, all of a tile's.

@@ -500,7 +500,10 @@ void Decider::take_partials() {
     beside("parts of tiles", moved, moved);
   }
   const bool meet = meets();
-  if (meet) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
+  const Shape chosen_for = product_shape(s.mma);
+  const bool tagged = e.needs.holds || (!variant_.scattered && folds_tagged(s, e.needs, chosen_for.batch, chosen_for.m,
+                                                                            columns_, subject_.multiprocessors));
+  if (meet) counters_ = take_cleared(tagged ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0 || !meet) {
       partials_.emplace_back();
@@ -508,12 +511,13 @@ void Decider::take_partials() {
     }
     // What lies behind the last state is their number. Tiles that are held tell theirs, and what is folded of a row,
     // beside tags of the same size (device/reduce.cu).
-    const std::int64_t states = e.needs.holds                       ? 2 * folded_index(g, end, 0)
+    const std::int64_t states = e.needs.holds                       ? folded_index(g, end, 0)
                                 : partial.across == Across::rows    ? row_partial(g, end, 0, 0)
                                 : partial.across == Across::columns ? column_partial(g, slots, end, 0, 0)
                                                                     : tile_partial(g, slots, end, 0, 0);
-    beside("partial results", states * partial.bytes, states * partial.bytes);
-    partials_.push_back(e.needs.holds ? take_cleared(states * partial.bytes) : take(states * partial.bytes));
+    const std::int64_t bytes = (tagged ? 2 : 1) * states * partial.bytes;
+    beside("partial results", bytes, bytes);
+    partials_.push_back(tagged ? take_cleared(bytes) : take(bytes));
   }
 }
 

@@ -133,13 +133,15 @@ bool divides_columns(const Schedule& schedule, const EpilogueNeeds& needs, std::
 
 // The source of a site's product by one schedule.
 std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
-                      const Schedule& schedule) {
+                      const Schedule& schedule, int multiprocessors) {
   if (schedule.mma) variant.promoted = 0;
   variant.a_rows = a_rows(schedule, epilogue.needs);
   variant.whole_m = shape.m % (schedule.bm / epilogue.needs.below) == 0 && !variant.scattered && !schedule.strip_x;
   variant.whole_n = divides_columns(schedule, epilogue.needs, columns);
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.lone_rows = lone_rows(schedule, epilogue.needs, columns);
+  variant.tags =
+      !variant.scattered && folds_tagged(schedule, epilogue.needs, shape.batch, shape.m, columns, multiprocessors);
   variant.rolled = is_rolled(epilogue.needs) ? 2 : looped(epilogue, schedule, shape.k) ? 1 : 0;
   variant.apart = !variant.rolled && apart(epilogue.needs, schedule, shape.k);
   variant.paced = paced(epilogue.needs, schedule, shape.k);
@@ -328,7 +330,7 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (choice.epilogue.held >= 0) one.held_for = choice.epilogue.held_for();
       if (chosen.product) continue;
       auto source = std::make_shared<const std::string>(
-          source_of(site.variant, site.shape, site.columns, choice.epilogue, schedule));
+          source_of(site.variant, site.shape, site.columns, choice.epilogue, schedule, site.multiprocessors));
       if (!site.requested) one.reason = would_spill(schedule, chosen.considered, one.held_for);
       if (!site.requested && one.reason.empty()) {
         const EpilogueNeeds& needs = choice.epilogue.needs;

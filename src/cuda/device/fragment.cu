@@ -126,7 +126,7 @@ struct Tile {
   u32 scratch;          // shared, SCRATCH_BYTES
   int turn;             // 0 or 1: which of two memories a tile's reductions begin with (decision 0040)
   u32 met, meeting, met_turn;  // what it hears of its cluster's tiles, its barriers, and whose turn it is (MEETS)
-  u32 tag;              // of what tiles beside one another tell in this launch (TELLS)
+  u32 tag;              // of what tiles leave for others in this launch (TAGS)
   bool second;          // it is multiplied for what follows its rows' statistics, which are told (AGAIN)
   u32 due, pace;        // the clock before which its next fragment does not begin, and what each adds to it (PACED)
 };

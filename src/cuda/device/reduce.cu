@@ -1,6 +1,6 @@
 R"cuda(
 // Reductions. A state type S is emitted for each: S::identity(), S::combine(a, b), S::shuffle(x, mask), S::load(pointer).
-// S::rescaled: it is {m, a sum of exp(x - m)}; the terms are below 1 and weighted by themselves, so the short exponential is as
+// S::indexed: it is {a float, a column's number}. S::rescaled: it is {m, a sum of exp(x - m)}; the terms are below 1 and weighted by themselves, so the short exponential is as
 // good as the long one. S::counted: its last word is the number of elements, so many a column.
 // The order in which elements meet is fixed by the schedule, never by timing.
 
@@ -89,15 +89,87 @@ DEVICE int folded_column(int lane, int k) {
   return (lane & 16 ? k / 2 : 0) + (lane & 8 ? k / 4 : 0) + (lane & 4 ? k / 8 : 0);
 }
 
-// `count` partial states of each reduction, `stride` apart, in index order. They were written by other blocks: past L1. Four reads of
+#if HOLDS || TAGS
+// A state in words. What a mean counted no held tile tells.
+template <class S> struct Words {
+  static constexpr int words = sizeof(S) / 4 - (HOLDS && S::counted > 0);
+  union {
+    S state;
+    u32 word[sizeof(S) / 4];
+    float number[sizeof(S) / 4];
+  };
+};
+#endif
+#if TAGS
+// Each word of what a tile leaves for others lies in memory beside the tag of its launch, eight bytes in one access: who sees the tag has
+// the word. No fence, no counter, and nothing to clear: the next launch has the next tag. (Of what held tiles tell the sum of an online
+// softmax is never negative, so that its sign can be the tag's last bit and one access is enough.)
+template <class S> struct Told : Words<S> {
+  static constexpr bool in_one = HOLDS && S::rescaled;
+  static constexpr int apart = S::indexed ? 2 : 1;  // of {a float, an index} the lower words
+  static constexpr int words = in_one ? 1 : Words<S>::words / apart;
+  using Words<S>::word;
+  METHOD u64 at(int w, u32 tag) const {
+    return word[w * apart] | u64(in_one ? (word[sizeof(S) / 4 - 1] & 0x7fffffff) | tag << 31 : tag) << 32;
+  }
+  METHOD bool take(int w, u64 x, u32 tag) {  // whether it is this launch's
+    word[w * apart] = u32(x);
+    if (S::indexed && w == 1) word[3] = u32(int(u32(x)) >> 31);
+    if (in_one) word[sizeof(S) / 4 - 1] = u32(x >> 32) & 0x7fffffff;
+    return in_one ? u32(x >> 63) == (tag & 1) : u32(x >> 32) == tag;
+  }
+};
+template <class S> DEVICE void tell(i64 memory, i64 index, const S& x, u32 tag) {
+  Told<S> told;
+  told.state = x;
+  #pragma unroll
+  for (int w = 0; w < told.words; ++w) store_relaxed(memory + (index * told.words + w) * 8, told.at(w, tag));
+}
+// What stands at an index of each lane's; all lanes of the warp wait until all have theirs.
+template <class S> DEVICE S hear(i64 memory, i64 index, u32 tag) {
+  Told<S> told;
+  bool all;
+  do {
+    u64 word[told.words];
+    load_relaxed(memory + index * told.words * 8, word);
+    all = true;
+    #pragma unroll
+    for (int w = 0; w < told.words; ++w) all &= told.take(w, word[w], tag);
+  } while (!__all_sync(~0u, all));
+  return told.state;
+}
+#endif
+// `count` partial states of each reduction, `stride` apart, in index order. They are written by other blocks: past L1. Four reads of
 // each under way at a time, and little code: it runs once, so its instructions come from memory (xent's small kernel took 17 us with 16).
 template <class S> struct Partials {
-  const S* from;
+  i64 memory, first;
+  u32 tag;  // of what is waited for (TAGS)
   S x = S::identity(), y[4];
+#if TAGS
+  u64 word[4][Told<S>::words];
   METHOD void load(int i, int count, i64 stride) {
     #pragma unroll
-    for (int k = 0; k < 4; ++k) y[k] = i + k < count ? S::load(from + (i + k) * stride) : S::identity();
+    for (int k = 0; k < 4; ++k)
+      if (i + k < count) load_relaxed(memory + (first + (i + k) * stride) * Told<S>::words * 8, word[k]);
   }
+  METHOD bool come(int i, int count) {
+    bool all = true;
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      Told<S> one;
+      #pragma unroll
+      for (int w = 0; w < one.words; ++w) all &= one.take(w, word[k][w], tag) | (i + k >= count);
+      y[k] = S::select(i + k < count, one.state, S::identity());
+    }
+    return all;
+  }
+#else
+  METHOD void load(int i, int count, i64 stride) {
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) y[k] = i + k < count ? S::load((const S*)memory + first + (i + k) * stride) : S::identity();
+  }
+  METHOD bool come(int, int) { return true; }
+#endif
   METHOD void fold() {
     const S all[5] = {x, y[0], y[1], y[2], y[3]};
     x = fold_states<5>(all);
@@ -106,14 +178,26 @@ template <class S> struct Partials {
 template <class... S> DEVICE void gather(int count, i64 stride, Partials<S>&... partials) {
   #pragma unroll 1
   for (int i = 0; i < count; i += 4) {
-    (partials.load(i, count, stride), ...);
+    bool come;
+    do {
+      (partials.load(i, count, stride), ...);
+      come = (partials.come(i, count) & ...);
+    } while (!come);
     (partials.fold(), ...);
   }
 }
-template <class S> DEVICE S gather(const S* from, int count, i64 stride) {
-  Partials<S> partials = {from};
+template <class S> DEVICE S gather(i64 memory, i64 first, int count, i64 stride, u32 tag) {
+  Partials<S> partials = {memory, first, tag};
   gather(count, stride, partials);
   return partials.x;
+}
+// A tile's partial state, for them.
+template <class S, class T> DEVICE void leave(const T& t, i64 memory, i64 index, const S& x) {
+#if TAGS
+  tell(memory, index, x, t.tag);
+#else
+  ((S*)memory)[index] = x;
+#endif
 }
 
 // `count` states of shared memory, `stride` apart, in order.
@@ -260,15 +344,6 @@ template <bool maximum, int N> DEVICE void arg_add(Extreme<maximum>& s, const fl
 }
 template <class S, bool maximum> DEVICE S settled(const Extreme<maximum>& s) { return {s.c0, s.c1}; }
 #if HOLDS
-// A row's state in words. What a mean counted no tile tells.
-template <class S> struct Words {
-  static constexpr int words = sizeof(S) / 4 - (S::counted > 0);
-  union {
-    S state;
-    u32 word[sizeof(S) / 4];
-    float number[sizeof(S) / 4];
-  };
-};
 template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // with how many columns it counted
   Words<S> of_tile;
   of_tile.state = x;
@@ -314,43 +389,9 @@ template <class S> DEVICE void hear_cluster(const Params& p, const Tile& t, int 
   }
 }
 #elif TELLS
-// What tiles beside one another tell each other of the rows that they share. Each word of a state lies in memory beside the tag
-// of its launch, eight bytes in one access: who sees the tag has the word. No fence, no counter, and nothing to clear: the next
-// launch has the next tag. The sum of an online softmax is never negative, so that its sign can be the tag's last bit and one
-// access is enough. Each tile folds a share of the rows and tells the result, so that little is read. (Clocks that a tile of
-// 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states without tags 12,000; if it folds all of its rows itself
-// 9,000, as what it polls is in the products' way; 4,800.)
-template <class S> struct Told : Words<S> {
-  static constexpr int words = S::rescaled ? 1 : Words<S>::words;
-  using Words<S>::word;
-  METHOD u64 at(int w, u32 tag) const {
-    return word[w] | u64(S::rescaled ? (word[sizeof(S) / 4 - 1] & 0x7fffffff) | tag << 31 : tag) << 32;
-  }
-  METHOD bool take(int w, u64 x, u32 tag) {  // whether it is this launch's
-    word[w] = u32(x);
-    if (S::rescaled) word[sizeof(S) / 4 - 1] = u32(x >> 32) & 0x7fffffff;
-    return S::rescaled ? u32(x >> 63) == (tag & 1) : u32(x >> 32) == tag;
-  }
-};
-template <class S> DEVICE void tell(i64 memory, i64 index, const S& x, u32 tag) {
-  Told<S> told;
-  told.state = x;
-  #pragma unroll
-  for (int w = 0; w < told.words; ++w) store_relaxed(memory + (index * told.words + w) * 8, told.at(w, tag));
-}
-// What stands at an index of each lane's; all lanes of the warp wait until all have theirs.
-template <class S> DEVICE S hear(i64 memory, i64 index, u32 tag) {
-  Told<S> told;
-  bool all;
-  do {
-    u64 word[told.words];
-    load_relaxed(memory + index * told.words * 8, word);
-    all = true;
-    #pragma unroll
-    for (int w = 0; w < told.words; ++w) all &= told.take(w, word[w], tag);
-  } while (!__all_sync(~0u, all));
-  return told.state;
-}
+// What tiles beside one another tell each other of the rows that they share: each tile folds a share of the rows and tells the result, so
+// that little is read. (Clocks that a tile of 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states without tags 12,000;
+// if it folds all of its rows itself 9,000, as what it polls is in the products' way; 4,800.)
 // Where few tiles are beside each other, each folds all of its rows itself, which saves a way through L2 (decision 0271). What it
 // polls of more rows is in the way of the products, and code for it in that of larger tiles.
 DEVICE bool hears_all(const Params& p) {

@@ -45,7 +45,7 @@ struct Passage {
 extern "C" __global__ void __launch_bounds__(256) postlude_finish(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 dynamic_shared[];
   follow_previous_launch();
-  finish(p, blockIdx.x, threadIdx.x, smem_address(dynamic_shared));
+  finish(p, blockIdx.x, threadIdx.x, smem_address(dynamic_shared), 0);
 }
 #endif
 )cuda"

@@ -283,14 +283,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   __syncthreads();
 #endif
   follow_previous_launch();
-#if TELLS
-  // A warp that loads A and B does not wait for what memory has.
+#if TAGS
+  // A warp that loads does not wait for what memory has.
   u32* const last_tag = (u32*)one.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
   u32 tag = 0;
-  if (threadIdx.x >= 32 * LOADERS) {
+  constexpr int without = TELLS ? 32 * LOADERS : 128;  // threads
+  if (threadIdx.x >= without) {
     tag = *last_tag + 1;
-    named_sync(8, 384 - 32 * LOADERS);
-    if (threadIdx.x == 96) *last_tag = tag;
+    named_sync(8, 384 - without);
+    if (threadIdx.x == 128) *last_tag = tag;
   }
 #endif
 
@@ -299,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #if TELLS
     if (warp == 3) fold_shares(one, tag, lane_id());
     if (loads) load.begin(all, Loop::first(), warp != 0);
-#elif FINISHES
+#elif FINISHES && !TAGS
     if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);
 #endif
     if (elect_one()) {
@@ -336,7 +337,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     Windows windows;
     windows.begin(one, wg, warp, lane);
 #endif
-#if TELLS
+#if TAGS
     tile.tag = tag;
 #endif
     tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;
@@ -502,13 +503,24 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     if (sequence == PINGPONG * wg) cluster_begun();  // it had no tile
 #endif
 #if FINISHES
-    // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial
-    // results, in the consumers' scratch. The last blocks had the fewest tiles: they begin.
+    // No tile of this block is left.
+    int unit = gridDim.x - 1 - blockIdx.x;
+#if TAGS
+    // It folds partial results as they come from all blocks (a cooperative launch: all run), once both consumers are done: what one of
+    // them polled before would be in the products' way.
+    for (; unit < finish_units(one); unit += gridDim.x) {
+      finish_sync();
+      finish(one, unit, threadIdx.x - 128, smem + SMEM_SCRATCH, tag);
+    }
+#else
+    // When that is true of all blocks (a cooperative launch: all run), they fold the partial results, in the consumers' scratch. The
+    // last blocks had the fewest tiles: they begin.
     wait_for_blocks();
-    for (int unit = gridDim.x - 1 - blockIdx.x; unit < finish_units(one); unit += gridDim.x) {
-      finish(one, unit, threadIdx.x - 128, smem + SMEM_SCRATCH);
+    for (; unit < finish_units(one); unit += gridDim.x) {
+      finish(one, unit, threadIdx.x - 128, smem + SMEM_SCRATCH, 0);
       finish_sync();
     }
+#endif
 #endif
 #if STORES || HELD_STORES
     if (elect_one()) tma_store_wait_read<0>();  // memory has it when the launch ends

@@ -36,7 +36,7 @@ constexpr int SMEM_BARRIERS = SMEM_MET + 2 * 2 * MET_BYTES;
 // Two warps load every second stage each, where a second one is free and what they load is not windows, which are walked. For one
 // alone a stage takes 200 clocks, however small it is. Of an odd number of stages a warp would see every second phase only, and
 // take the one before last for the last, as consumers give short tiles' stages back in any order (decision 0263).
-#if A_FORM || B_FORM || STAGES % 2 || (AUX_STAGES && (TELLS || FINISHES))
+#if A_FORM || B_FORM || STAGES % 2 || (AUX_STAGES && (TELLS || (FINISHES && !TAGS)))
 constexpr int LOADERS = 1, second_loader = 0;
 #else
 constexpr int LOADERS = 2, second_loader = AUX_STAGES ? 3 : 1;  // its warp

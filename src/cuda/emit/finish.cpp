@@ -19,6 +19,7 @@ class FinishWriter {
   std::string folding();
   std::string telling();
   std::string group_end();
+  std::string rows_end();
   std::string column_end() { return finish(Across::columns, "0", "column", "      "); }
   std::string row_group_end() { return finish(Across::row_groups, "row", "column", "        "); }
   std::string meeting(const std::function<std::string(const std::vector<std::string>&)>& met_values);
@@ -116,8 +117,8 @@ std::string FinishWriter::by_rows() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::rows) continue;
     const std::string s = c_.reducers[r].type;
-    gathered += fill("      Partials<$S> g$r = {$partials + row_partial(p, t.batch, from, row_in)};\n",
-                     {{"S", s}, {"r", str(r)}, {"partials", c_.partials(r, "const " + s)}});
+    gathered += fill("      Partials<$S> g$r = {p.word[$word], row_partial(p, t.batch, from, row_in), tag};\n",
+                     {{"S", s}, {"r", str(r)}, {"word", str(e_.partials[r].word)}});
     all += ", g" + str(r);
   }
   const auto fold = [&](std::size_t r) {
@@ -142,12 +143,11 @@ std::string FinishWriter::by_columns() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::columns) continue;
     const std::string s = c_.reducers[r].type;
-    shared +=
-        fill(R"(      $S* c$r = shared_pointer<$S>(shared + $at);
-      c$r[thread] = column < tile_columns(p) ? gather($partials + column_partial(p, slots_in(p), t.batch, from, column), to - from, column_partial(p, slots_in(p), 0, 1, 0)) : $S::identity();
+    shared += fill(R"(      $S* c$r = shared_pointer<$S>(shared + $at);
+      c$r[thread] = column < tile_columns(p) ? gather<$S>(p.word[$word], column_partial(p, slots_in(p), t.batch, from, column), to - from, column_partial(p, slots_in(p), 0, 1, 0), tag) : $S::identity();
       if (width < 32) c$r[thread] = fold_lanes<$S>(c$r[thread], width, 32);
 )",
-             {{"S", s}, {"r", str(r)}, {"at", str(e_.partials[r].fold)}, {"partials", c_.partials(r, "const " + s)}});
+                   {{"S", s}, {"r", str(r)}, {"at", str(e_.partials[r].fold)}, {"word", str(e_.partials[r].word)}});
   }
   const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
   return fill(R"(      const int width = COLUMNS_FOLDED, column = unit % units * width + lane % width;
@@ -168,15 +168,14 @@ std::string FinishWriter::all() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::all) continue;
     const std::string s = c_.reducers[r].type;
-    gathered +=
-        fill(R"(  $S* all$r = shared_pointer<$S>(shared + $at);
+    gathered += fill(R"(  $S* all$r = shared_pointer<$S>(shared + $at);
   {
     const i64 tiles = tile_partial(p, slots_in(p), 1, 0, 0);
-    const $S x = fold_lanes<$S>(gather($partials + tile_partial(p, slots_in(p), t.batch, 0, 0) + thread, int((tiles - thread + 255) / 256), 256), 1, 32);
+    const $S x = fold_lanes<$S>(gather<$S>(p.word[$word], tile_partial(p, slots_in(p), t.batch, 0, 0) + thread, int((tiles - thread + 255) / 256), 256, tag), 1, 32);
     if (lane == 0) all$r[part] = x;
   }
 )",
-             {{"S", s}, {"r", str(r)}, {"at", str(e_.partials[r].fold)}, {"partials", c_.partials(r, "const " + s)}});
+                     {{"S", s}, {"r", str(r)}, {"at", str(e_.partials[r].fold)}, {"word", str(e_.partials[r].word)}});
   }
   const auto fold = [](std::size_t r) { return "fold_shared<1, 8>(all" + str(r) + ")"; };
   return fill(R"(  t.batch = unit;
@@ -210,18 +209,29 @@ $body      return;
   if (e_.finishes[1]) units("tile_columns(p)", "COLUMNS_FOLDED", by_columns());
   if (e_.finishes[2]) code += all();
   return fill(
-      R"(#if !LONE_COLUMNS
+      R"(#if !LONE_COLUMNS && !LONE_ROWS
 #define FINISHES 1
 #endif
+#define TAGS_WORD $counters
 #define BLOCKS_WORD $counters
 #define COLUMNS_FOLDED (TURNED ? columns_folded(tile_columns(p), slots_in(p)) : 32)
 DEVICE int finish_units(const Params& p) { return ($count$one) * batches(p); }
-DEVICE void finish(const Params& p, int unit, int thread, u32 shared) {
+DEVICE void finish(const Params& p, int unit, int thread, u32 shared, u32 tag) {
   struct { int batch; } t;
   const int part = thread / 32, lane = thread % 32;
 $code}
 )",
       {{"counters", str(e_.counters_word)}, {"count", count}, {"one", e_.finishes[2] ? "1" : "0"}, {"code", code}});
+}
+
+// What a tile's lanes have of whole rows.
+std::string FinishWriter::rows_end() {
+  const auto fold = [&](std::size_t r) {
+    return c_.reducers[r].lanes("combine_lanes", "red" + str(r) + "[r]", "1, 4");
+  };
+  return EpilogueCode::each_row(folded(Across::rows, "      ", fold) +
+                                "      if (t.lane % 4 == 0 && row < tile_end(t.row, tile_rows(p, t.batch))) {\n" +
+                                finish(Across::rows, "row", "0", "        ") + "      }\n");
 }
 
 // A tile's share of the rows that it has with those beside it: folded, and told them all.
@@ -404,14 +414,12 @@ std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {
                    i.type);
 }
 
-std::string EpilogueCode::partials(std::size_t r, const std::string& type) const {
-  return "((" + type + "*)p.word[" + str(plan.epilogue.partials[r].word) + "])";
-}
-
 std::string emit_finish(EpilogueCode& code) {
   if (code.host().needs.holds) return FinishWriter(code).folding();
   return code.host().across_tiles() ? FinishWriter(code).function() : std::string();
 }
+
+std::string emit_rows_end(EpilogueCode& code) { return FinishWriter(code).rows_end(); }
 
 std::string emit_column_end(EpilogueCode& code) { return FinishWriter(code).column_end(); }
 

@@ -33,13 +33,14 @@ struct EpilogueCode {
     const auto& own = phase().reductions;
     return r < own.size() ? own[r] : program.phases[plan.epilogue.block_phase].reductions[r - own.size()];
   }
-  // The partial results of reduction r, as a pointer to `type`.
-  [[nodiscard]] std::string partials(std::size_t r, const std::string& type) const;
 };
 
 // `finish`, how many units of its work there are, and the word where their counters are; where tiles wait for
 // each other, `fold_share` and the word of their tags. Empty without reductions across tiles.
 [[nodiscard]] std::string emit_finish(EpilogueCode& code);
+
+// What stands where a tile has all columns of its rows (LONE_ROWS), and nothing else is reduced.
+[[nodiscard]] std::string emit_rows_end(EpilogueCode& code);
 
 // What stands where a tile has all of a column (LONE_COLUMNS), of reductions whose states are s0, s1, ...
 [[nodiscard]] std::string emit_column_end(EpilogueCode& code);

@@ -138,8 +138,8 @@ std::string FragmentWriter::group_end() {
       for (int w = 1; w < 4; ++w) s$r = $S::combine(s$r, $shared[w * SUB_N + t.thread]);
 )",
                  {{"S", s}, {"r", str(r)}, {"shared", shared}});
-    leave += fill("      $partials[column_partial(p, slots_in(p), t.batch, t.slot_m, column)] = s$r;\n",
-                  {{"r", str(r)}, {"partials", c_.partials(r, s)}});
+    leave += fill("      leave(t, p.word[$word], column_partial(p, slots_in(p), t.batch, t.slot_m, column), s$r);\n",
+                  {{"r", str(r)}, {"word", str(e_.partials[r].word)}});
   }
   if (write.empty()) return {};
   return fill(R"($write    named_sync(t.barrier, 128);
@@ -213,11 +213,11 @@ std::string FragmentWriter::end() {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
       code += EpilogueCode::each_row(fill(R"(      const $S x = $combined;
-      if (t.lane % 4 == 0 && row < tile_end(t.row, tile_rows(p, t.batch))) $partials[row_partial(p, t.batch, t.tile_n, row)] = x;
+      if (t.lane % 4 == 0 && row < tile_end(t.row, tile_rows(p, t.batch))) leave(t, p.word[$word], row_partial(p, t.batch, t.tile_n, row), x);
 )",
                                           {{"S", s},
                                            {"combined", c_.reducers[r].lanes("combine_lanes", red + "[r]", "1, 4")},
-                                           {"partials", c_.partials(r, s)}}));
+                                           {"word", str(e_.partials[r].word)}}));
     } else if (e_.partials[r].across == Across::all) {
       write += fill(R"(    $S* $shared = shared_pointer<$S>(t.scratch + $at) + t.turn * 4;
     {
@@ -226,11 +226,14 @@ std::string FragmentWriter::end() {
     }
 )",
                     {{"S", s}, {"shared", shared}, {"at", str(e_.partials[r].scratch)}, {"red", red}});
-      read += fill(R"(      $partials[tile_partial(p, slots_in(p), t.batch, t.slot_m, t.tile_n)] = )"
-                   "$S::combine($S::combine($all[0], $all[1]), $S::combine($all[2], $all[3]));\n",
-                   {{"partials", c_.partials(r, s)}, {"S", s}, {"all", shared}});
+      read += fill(
+          "      leave(t, p.word[$word], tile_partial(p, slots_in(p), t.batch, t.slot_m, t.tile_n), "
+          "$S::combine($S::combine($all[0], $all[1]), $S::combine($all[2], $all[3])));\n",
+          {{"word", str(e_.partials[r].word)}, {"S", s}, {"all", shared}});
     }
   }
+  if (e_.needs.only_rows && !e_.needs.holds)
+    code = "#if LONE_ROWS\n" + emit_rows_end(c_) + "#else\n" + code + "#endif\n";
   if (write.empty()) return code;
   return code + write + "    named_sync(t.barrier, 128);\n    if (t.thread == 0) {\n" + read + "    }\n";
 }

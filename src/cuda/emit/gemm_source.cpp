@@ -210,6 +210,8 @@ void Definitions::define_epilogue() {
   define("HOLDS", holds);
   define("TELLS", holds && !s.meets);  // through L2
   define("PARKS", holds ? s.parks : 0);
+  // Partial results lie beside tags.
+  define("TAGS", (holds && !s.meets) || variant.tags);
   // Groups of rows alone go through it a subtile at a time.
   define("GROUP_N", epilogue.needs.row_group && !epilogue.needs.group ? s.sub_n : epilogue.needs.group);
   define("ROW_GROUP", epilogue.needs.row_group);
@@ -236,6 +238,7 @@ void Definitions::define_operands() {
   define("WHOLE_M", variant.whole_m);
   define("WHOLE_N", variant.whole_n);
   if (variant.lone_columns) define("LONE_COLUMNS", 1);
+  if (variant.lone_rows && !epilogue.needs.holds) define("LONE_ROWS", 1);
   define("APART", variant.apart);
   define("PACED", variant.paced);
   define("ROLLED", variant.rolled);

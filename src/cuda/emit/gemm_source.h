@@ -33,6 +33,7 @@ struct KernelVariant {
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   bool lone_columns = false;              // a tile has all of its columns: their statistics meet no others (sm_90a)
   bool lone_rows = false;                 // or of its rows, for which it is held
+  bool tags = false;                      // a wave has all tiles: what they leave for others lies beside tags (sm_90a)
   int promoted = 0;      // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   Stencil stencil = {};  // instead of a product (a_form: 2)
   bool boxes = false;    // of whose pixels the copy engine loads boxes (sm_90a)

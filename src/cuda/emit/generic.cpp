@@ -198,7 +198,7 @@ std::string PassWriter::by_columns(const Reducing& r) {
     if (y == 0 && j < columns) $partials[(slot + split) * columns + j] = x;
     publish_and_count($counters + (i64)blockIdx.z * gridDim.x + blockIdx.x, splits, &last);
     if (!last) return;
-    if (y == 0 && j < columns) x = gather((const $S*)$partials + slot * columns + j, splits, columns);
+    if (y == 0 && j < columns) x = gather<$S>((i64)$partials, slot * columns + j, splits, columns, 0);
   }
 )";
   return fill(R"(  __shared__ __align__(16) u8 memory[8 * 32 * sizeof($S)];
@@ -267,7 +267,7 @@ $elements      }
     if (t == 0) $partials[(i64)blockIdx.x * splits + split] = x;
     publish_and_count($counters + blockIdx.x, splits, &last);
     if (!last) return;
-    if (t == 0) x = gather((const $S*)$partials + (i64)blockIdx.x * splits, splits, 1);
+    if (t == 0) x = gather<$S>((i64)$partials, (i64)blockIdx.x * splits, splits, 1, 0);
   }
   if (t == 0) {
     const int b = z;

@@ -205,7 +205,7 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   }
   out.text = fill(R"(struct $S {
   $members
-  static constexpr bool rescaled = $rescaled;
+  static constexpr bool rescaled = $rescaled, indexed = $indexed;
   static constexpr int counted = $counted;
   DEVICE_STATIC $S identity() { return {$identity}; }
   DEVICE_STATIC $S lift($parameters) { return {$lifted}; }
@@ -218,6 +218,7 @@ $combine  }
 )",
                   {{"S", s},
                    {"members", members},
+                   {"indexed", index_is_column(phase, r) ? "true" : "false"},
                    {"rescaled", r.reducer == Reducer::online_softmax ? "true" : "false"},
                    {"counted", str(r.reducer == Reducer::welford ? r.pieces.size() : 0)},
                    {"identity", start},
