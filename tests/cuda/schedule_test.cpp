@@ -118,6 +118,10 @@ TEST(Schedule, WideRowsOfAShortKAreMultipliedAgain) {
   EXPECT_TRUE(has(" parks", "    x = acc + r\n" + softmax + "\n", 5000, 14000, 256));
   EXPECT_FALSE(has(" parks", "    x = acc * 2\n" + softmax + "\n", 4096, 4096, 1024));
   EXPECT_FALSE(has(" parks", "    x = acc * 2\n" + softmax + "\n", 5000, 1000, 256));
+  EXPECT_TRUE(has(" parks", "    x = acc * 2\n" + softmax + "\n", 13152, 18432, 512));
+  EXPECT_FALSE(has(" parks", "    x = acc + r\n" + softmax + "\n", 14642, 8480, 768)) << "two stages beside operands";
+  const std::string norm = "    x = acc + r\n    D: bf16 = x * rsqrt(mean(x * x, axis=1))\n    return D\n";
+  EXPECT_FALSE(has(" parks", norm, 14642, 8480, 768));
 }
 
 TEST(Schedule, PartsInSharesAllRunAtOnce) {

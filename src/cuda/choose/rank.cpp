@@ -113,12 +113,17 @@ void rank_meeting(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& 
 
 // The same where tiles wait in shared memory, with the stages and subtiles that there is room for beside one, or with
 // fewer stages and more operands on their way, if it takes less than what was ranked of the tile from number `first` on
-// (decision 0311). Windows and turned products were not measured.
+// (decision 0311). Windows, turned products and longer K were not measured. Behind more than a few K blocks two stages
+// are not enough, as one is given back once the next products have begun, and beside tile operands there is no room for
+// more.
 void rank_parked(std::vector<Ranked>& ranked, std::size_t first, Schedule s, const EpilogueNeeds& needs,
                  const Extents& e, int multiprocessors) {
-  constexpr int fewest = 2;
-  const std::int64_t beside = tiles_of(s, needs, e.batch, e.m, e.columns).beside;
+  constexpr std::int64_t few = 6, most = 16;  // K blocks
+  const std::int64_t beside = tiles_of(s, needs, e.batch, e.m, e.columns).beside,
+                     k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
   if (!needs.holds || !s.ping_pong || beside < 2 || needs.windows || needs.turned || needs.promoted) return;
+  if (k_blocks > (needs.aux_bytes_column ? few : most)) return;
+  const int fewest = k_blocks > few ? 3 : 2;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = first; i < ranked.size(); ++i) least = std::min(least, ranked[i].cost);
   s.parks = true;
@@ -127,7 +132,7 @@ void rank_parked(std::vector<Ranked>& ranked, std::size_t first, Schedule s, con
   for (const int stages : {needs.full_stages, fewest}) {
     room.full_stages = stages;
     s = fill_shared(s, room);
-    if (!s.stages || !illegal(s, needs).empty()) continue;
+    if (s.stages < fewest || !illegal(s, needs).empty()) continue;
     if (const double now = microseconds(s, needs, e, multiprocessors); now < least) ranked.push_back({s, now});
     if (needs.aux_bytes_column == 0) return;
   }
