@@ -40,11 +40,10 @@ DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][
 }
 #endif
 
-#if HELD
-// All of a tile up to what it keeps for its statistics.
-template <class Passage>
-DEVICE void run_first(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], Passage& by) {
-  epilogue.reset();
+// All subtiles of a tile.
+template <class E, class Passage>
+DEVICE void run_subtiles(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2],
+                         Passage& by) {
 #if ROLLED == 1
   #pragma unroll
   for (int i = 0; i < MI; i += TOGETHER) run_groups(p, tile, epilogue, acc, 0, GROUPS, i, by);
@@ -52,6 +51,15 @@ DEVICE void run_first(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc
   UNROLL_SUBTILES
   for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, kept, subtile(s), by);
 #endif
+}
+
+#if PARKS
+// All of a tile up to what it keeps for its statistics.
+template <class Passage>
+DEVICE void run_first(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2],
+                      Passage& by) {
+  epilogue.reset();
+  run_subtiles(p, tile, epilogue, acc, kept, by);
 #if ROLLED
   #pragma unroll
   for (int i = 0; i < MI; ++i)
@@ -60,8 +68,9 @@ DEVICE void run_first(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc
 #endif
   epilogue.end(p, tile);
 }
-// What is held of a tile, all subtiles, once all tiles with its rows have told (PARKS).
-template <class Passage> DEVICE void run_parked(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], Passage& by) {
+// What is held of a tile, once all tiles with its rows have told.
+template <class Passage>
+DEVICE void run_parked(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], Passage& by) {
   Held held;
   held.begin(p, tile);
 #if ROLLED == 1
@@ -88,13 +97,7 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
   epilogue.reset();
 #if AGAIN
   if (!tile.second) {
-#if ROLLED == 1
-    #pragma unroll
-    for (int i = 0; i < MI; i += TOGETHER) run_groups(p, tile, epilogue, acc, 0, GROUPS, i, by);
-#else
-    UNROLL_SUBTILES
-    for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, subtile(s), by);
-#endif
+    run_subtiles(p, tile, epilogue, acc, acc, by);
     return;
   }
 #endif
@@ -144,8 +147,7 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
     }
   }
 #else
-  UNROLL_SUBTILES
-  for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, subtile(s), by);
+  run_subtiles(p, tile, epilogue, acc, acc, by);
 #endif
   epilogue.end(p, tile);
 }

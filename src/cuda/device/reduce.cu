@@ -1,7 +1,8 @@
 R"cuda(
 // Reductions. A state type S is emitted for each: S::identity(), S::combine(a, b), S::shuffle(x, mask), S::load(pointer).
-// S::indexed: it is {a float, a column's number}. S::rescaled: it is {m, a sum of exp(x - m)}; the terms are below 1 and weighted by themselves, so the short exponential is as
-// good as the long one. S::counted: its last word is the number of elements, so many a column.
+// S::indexed: it is {a float, a column's number}. S::rescaled: it is {m, a sum of exp(x - m)}; the terms are below 1 and weighted
+// by themselves, so the short exponential is as good as the long one. S::counted: its last word is the number of elements, so many
+// a column.
 // The order in which elements meet is fixed by the schedule, never by timing.
 
 // Several states, in order. Of an online softmax the maximum first, so that each is scaled once; of means and variances the mean of
