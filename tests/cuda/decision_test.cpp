@@ -62,7 +62,8 @@ TEST(Decision, TagsWhatAWaveLeaves) {
     const bool wave = m == 64 * 33;  // of 132 tiles
     EXPECT_NE(d.kernels.at(0).source->find(wave ? "#define TAGS 1\n" : "#define TAGS 0\n"), std::string::npos);
     EXPECT_TRUE(d.kernels[0].cooperative);
-    EXPECT_EQ(d.cleared.size(), wave ? 2U : 1U);
+    ASSERT_EQ(d.cleared.size(), 1U);
+    EXPECT_EQ(d.cleared[0].bytes, wave ? 768 + 32 * m : 256) << "tags of 132 blocks, and four words and tags a row";
     EXPECT_EQ(moved(beside(d, "partial results").traffic), (wave ? 2 : 1) * 2 * 4 * 4.0 * static_cast<double>(m));
   }
 }

@@ -60,9 +60,13 @@ class Decider {
     const std::size_t at = std::exchange(d_.workspace, d_.workspace + static_cast<std::size_t>(round_up(bytes, 256)));
     return {Address::Of::workspace, 0, static_cast<std::int64_t>(at)};
   }
+  // Pieces behind each other are cleared as one: each is an operation of the stream, also of a graph's every replay.
   Address take_cleared(std::int64_t bytes) {
+    const std::size_t end = d_.workspace;
     const Address taken = take(bytes);
-    d_.cleared.push_back({static_cast<std::size_t>(taken.offset), static_cast<std::size_t>(bytes)});
+    const bool joins = !d_.cleared.empty() && d_.cleared.back().at + d_.cleared.back().bytes == end;
+    if (!joins) d_.cleared.push_back({end, 0});
+    d_.cleared.back().bytes += d_.workspace - end;
     return taken;
   }
   // decide.cpp
