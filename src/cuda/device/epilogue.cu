@@ -53,6 +53,25 @@ DEVICE void run_subtiles(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI
 #endif
 }
 
+#if HELD && ROLLED == 1
+// What is held of `SPAN` groups of columns from `group` on, of the blocks of 64 rows from number i on that go side by side.
+template <class Passage>
+DEVICE void run_held(const Params& p, Tile& tile, const Epilogue& epilogue, Held& held, ACC (&kept)[MI][WG_COLUMNS / 2], int group, int i,
+                     Passage& by) {
+  #pragma unroll
+  for (int j = i; j < i + TOGETHER; ++j) held.meet(p, tile, epilogue, group, j);
+  run_groups(p, tile, held, kept, group, SPAN, i, by);
+}
+#elif HELD
+// What is held of a subtile.
+template <class Passage>
+DEVICE void run_held(const Params& p, Tile& tile, const Epilogue& epilogue, Held& held, ACC (&kept)[MI][WG_COLUMNS / 2], const Subtile s,
+                     Passage& by) {
+  if (s.group % SPAN == 0) held.meet(p, tile, epilogue, s.group, s.i);
+  run_subtile(p, tile, held, kept, kept, s, by);
+}
+#endif
+
 #if PARKS
 // All of a tile up to what it keeps for its statistics.
 template <class Passage>
@@ -70,22 +89,15 @@ DEVICE void run_first(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc
 }
 // What is held of a tile, once all tiles with its rows have told.
 template <class Passage>
-DEVICE void run_parked(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], Passage& by) {
+DEVICE void run_parked(const Params& p, Tile& tile, const Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], Passage& by) {
   Held held;
   held.begin(p, tile);
 #if ROLLED == 1
   #pragma unroll
-  for (int i = 0; i < MI; i += TOGETHER) {
-    #pragma unroll
-    for (int j = i; j < i + TOGETHER; ++j) held.meet(p, tile, epilogue, 0, j);
-    run_groups(p, tile, held, kept, 0, GROUPS, i, by);
-  }
+  for (int i = 0; i < MI; i += TOGETHER) run_held(p, tile, epilogue, held, kept, 0, i, by);
 #else
   UNROLL_SUBTILES
-  for (int s = 0; s < SUBTILES; ++s) {
-    if (subtile(s).group == 0) held.meet(p, tile, epilogue, 0, subtile(s).i);
-    run_subtile(p, tile, held, kept, kept, subtile(s), by);
-  }
+  for (int s = 0; s < SUBTILES; ++s) run_held(p, tile, epilogue, held, kept, subtile(s), by);
 #endif
 }
 #endif
@@ -107,27 +119,20 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
 #endif
 #if ROLLED == 1
   constexpr int span = HELD ? SPAN : GROUPS;
-#if HELD
-  const auto run_held = [&](int group, int i) {
-    #pragma unroll
-    for (int j = i; j < i + TOGETHER; ++j) held.meet(p, tile, epilogue, group, j);
-    run_groups(p, tile, held, acc, group, SPAN, i, by);
-  };
-#endif
   #pragma unroll
   for (int i = 0; i < MI; i += TOGETHER) {
     #pragma unroll 1
     for (int group = 0; group < GROUPS; group += span) {
       run_groups<!AGAIN>(p, tile, epilogue, acc, group, span, i, by);
 #if HELD && !HOLDS
-      run_held(group, i);
+      run_held(p, tile, epilogue, held, acc, group, i, by);
 #endif
     }
   }
 #if HOLDS
   held.begin(p, tile);
   #pragma unroll
-  for (int i = 0; i < MI; i += TOGETHER) run_held(0, i);
+  for (int i = 0; i < MI; i += TOGETHER) run_held(p, tile, epilogue, held, acc, 0, i, by);
 #endif
 #elif HELD
 #if ROLLED
@@ -141,10 +146,7 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
     for (int s = block; s < block + BLOCK; ++s) run_subtile<!AGAIN>(p, tile, epilogue, acc, kept, subtile(s), by);
     if (HOLDS && block == 0) held.begin(p, tile);
     UNROLL_SUBTILES
-    for (int s = block; s < block + BLOCK; ++s) {
-      if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
-      run_subtile(p, tile, held, kept, kept, subtile(s), by);
-    }
+    for (int s = block; s < block + BLOCK; ++s) run_held(p, tile, epilogue, held, kept, subtile(s), by);
   }
 #else
   run_subtiles(p, tile, epilogue, acc, acc, by);

@@ -102,9 +102,9 @@ template <class S> struct Words {
 };
 #endif
 #if TAGS
-// Each word of what a tile leaves for others lies in memory beside the tag of its launch, eight bytes in one access: who sees the tag has
-// the word. No fence, no counter, and nothing to clear: the next launch has the next tag. (Of what held tiles tell the sum of an online
-// softmax is never negative, so that its sign can be the tag's last bit and one access is enough.)
+// Each word of what a tile leaves for others lies in memory beside the tag of its launch, eight bytes in one access: who sees the
+// tag has the word. No fence, no counter, and nothing to clear: the next launch has the next tag. (Of what held tiles tell the sum
+// of an online softmax is never negative, so that its sign can be the tag's last bit and one access is enough.)
 template <class S> struct Told : Words<S> {
   static constexpr bool in_one = HOLDS && S::rescaled;
   static constexpr int apart = S::indexed ? 2 : 1;  // of {a float, an index} the lower words
@@ -390,9 +390,9 @@ template <class S> DEVICE void hear_cluster(const Params& p, const Tile& t, int 
   }
 }
 #elif TELLS
-// What tiles beside one another tell each other of the rows that they share: each tile folds a share of the rows and tells the result, so
-// that little is read. (Clocks that a tile of 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states without tags 12,000;
-// if it folds all of its rows itself 9,000, as what it polls is in the products' way; 4,800.)
+// What tiles beside one another tell each other of the rows that they share: each tile folds a share of the rows and tells the
+// result, so that little is read. (Clocks that a tile of 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states
+// without tags 12,000; if it folds all of its rows itself 9,000, as what it polls is in the products' way; 4,800.)
 // Where few tiles are beside each other, each folds all of its rows itself, which saves a way through L2 (decision 0271). What it
 // polls of more rows is in the way of the products, and code for it in that of larger tiles.
 DEVICE bool hears_all(const Params& p) {
@@ -446,8 +446,8 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i6
     if (lane % lanes == 0 && own < to) tell(memory, folded_index(p, c.batch, row), x, tag);
   }
 }
-// What is folded of a tile's rows, read before its main loop or while its values come: of a tile that is multiplied again or was parked
-// it was mostly told long ago.
+// What is folded of a tile's rows, read before its main loop or while its values come: of a tile that is multiplied again or was
+// parked it was mostly told long ago.
 template <class S> struct Ahead {
   u64 word[MI][Told<S>::words];
   METHOD void load(const Params& p, const Tile& t, i64 memory) {

@@ -168,19 +168,14 @@ struct Passage {
   int d_buffer, aux_stage;
   u32 aux_phase;
 #if PARKS
-  u32 parked;          // tiles that wait in shared memory
-  int sequence, turn;  // the number of the tile that a consumer computes, of the block's and of all
+  u32 parked;  // the tile that waits in shared memory
 
   // A tile's values wait in shared memory for what others tell of its rows, in the place of those of the tile before, which the other
   // consumer left there and this one takes: each thread has the same elements of both. What its rows were told is asked for meanwhile.
-  METHOD bool park(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], const bool leaves) {
+  METHOD void park(const Params& p, const Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], const bool leaves, const bool takes) {
     constexpr int all = MI * WG_COLUMNS / 2, at_once = 8;
-    const bool takes = Loop::takes(p, turn, sequence);
     const u32 at = parked + tile.thread * 16;
-    if (takes) {
-      place_tile(p, tile, turn - Loop::step());
-      named_sync(5 + tile.wg, 256);
-    }
+    if (takes) named_sync(5 + tile.wg, 256);
     #pragma unroll
     for (int first = 0; first < all; first += at_once) {
       float* const own = &kept[0][0] + first;
@@ -197,7 +192,6 @@ struct Passage {
       if (first == all / 2 / at_once * at_once && takes) epilogue.ask_ahead(p, tile);
     }
     if (leaves) named_arrive(5 + (tile.wg ^ 1), 256);
-    return takes;
   }
 #endif
 
@@ -490,8 +484,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #if PARKS
       run_first(p, tile, epilogue, acc, kept, by);
       }
-      by.sequence = sequence, by.turn = t;
-      if (by.park(p, tile, epilogue, kept, computes)) run_parked(p, tile, epilogue, kept, by);
+      const bool takes = Loop::takes(p, t, sequence);
+      if (takes) place_tile(p, tile, t - Loop::step());
+      by.park(p, tile, epilogue, kept, computes, takes);
+      if (takes) run_parked(p, tile, epilogue, kept, by);
 #else
       run_epilogue(p, tile, epilogue, acc, by);
 #endif
