@@ -16,8 +16,6 @@ namespace {
 
 // The rows of a full panel's tile, of any instruction set.
 constexpr std::int64_t tile_height = 6;
-// A B of at most so many elements stays in L2 as it lies.
-constexpr std::int64_t most_on_the_way = 256 << 10;
 // A processor sees columns coming that are contiguous for so long, and few rows leave no time to ask for them (decision
 // 0314).
 constexpr std::int64_t seen_bytes = 1536, few_rows_to_ask = 64;
@@ -114,7 +112,7 @@ struct Runner {
   bool packs_on_the_way(std::int64_t rows) const {
     const Matrix& b = product.b;
     return !all_b && !b.address && kernels.word_elements == 1 && b.dtype == DType::f32 && layout.pieces.count == 1 &&
-           b.row_stride != 1 && b.column_stride == 1 && rows >= tile_height && layout.n * layout.k <= most_on_the_way;
+           b.row_stride != 1 && b.column_stride == 1 && rows >= tile_height && layout.n * layout.k <= b_in_l2;
   }
 
   Ahead next_b(std::int64_t column_block, std::int64_t k) const {

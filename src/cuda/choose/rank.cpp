@@ -158,12 +158,15 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
       continue;
     }
     if (is_narrow(s) && tiles_of(s, needs, batch, m, columns).all > multiprocessors) continue;
+    if (mma) {
+      ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
+      continue;
+    }
     const std::size_t first = ranked.size();
-    if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
-    else rank_tile(ranked, s, needs, extents, multiprocessors);
-    if (!mma) rank_meeting(ranked, s, needs, extents, multiprocessors);
-    if (!mma) rank_parked(ranked, first, s, needs, extents, multiprocessors);
-    if (mma || !loads_together(needs)) continue;
+    rank_tile(ranked, s, needs, extents, multiprocessors);
+    rank_meeting(ranked, s, needs, extents, multiprocessors);
+    rank_parked(ranked, first, s, needs, extents, multiprocessors);
+    if (!loads_together(needs)) continue;
     s.cluster_m = 2;
     rank_tile(ranked, s, needs, extents, multiprocessors);
     s.cluster_m = 1, s.cluster_n = 2;
