@@ -484,6 +484,34 @@ TEST(Decision, RefusesWhatBindRefuses) {
   EXPECT_FALSE(chunked.explain(ExplainPart::program, 64, 63, 64).empty());  // of any size
 }
 
+// A schedule that is asked for runs, or is refused with the reason.
+TEST(Decision, NeverDropsAScheduleThatIsAskedFor) {
+  const std::string plain = "pingpong 64x128x4 sub 32x2 aux 0 raster 2", d = "    D: bf16 = acc\n    return D\n",
+                    rows = "    D: bf16 = acc - max(acc, axis=1)\n    return D\n";
+  const auto why = [](const std::string& body, const Problem& problem, const std::string& schedule, const auto&... at) {
+    try {
+      return plan_for("def f(acc):\n" + body, "sm_90a", schedule, problem).explain(ExplainPart::schedule, at...);
+    } catch (const Error& error) { return error.code() == ErrorCode::bad_schedule ? error.message() : error.what(); }
+  };
+  const auto refused = [&](const std::string& reason) {
+    return "the schedule \"" + plain + "\" is not legal here: " + reason;
+  };
+  EXPECT_EQ(why(d, Gemm{}, plain, 512, 512, 512),
+            refused("the tensor cores of sm_90a do not multiply these types exactly enough"));
+  for (const Shape& empty : {Shape{1, 0, 512, 512}, Shape{1, 512, 512, 0}})
+    EXPECT_NO_THROW(static_cast<void>(decided(subject(bias_relu, "sm_90a", plain), empty))) << "nothing is multiplied";
+  EXPECT_EQ(why(d, Stream{.x = DType::bf16}, plain, 512, 512, 0), refused("a stream has no product"));
+  using Shapes = std::vector<std::vector<std::int64_t>>;
+  const Shapes images{{16, 128, 14, 14}, {128, 128, 2, 2}}, grouped{{16, 24, 14, 14}, {24, 3, 3, 3}};
+  const ConvDgrad<2> strided{.dy = DType::bf16, .w = DType::bf16, .stride = {2, 2}};
+  EXPECT_TRUE(why(d, strided, plain, images).starts_with(plain));
+  EXPECT_EQ(why(rows, strided, plain, images), refused("its reductions cross the launches of the residues"));
+  const std::string through = "accumulator by " + plain;
+  EXPECT_NE(why(rows, strided, through, images).find('\n' + through), std::string::npos);
+  EXPECT_EQ(why(d, Conv2d{.groups = 8}, plain, grouped),
+            refused("groups of channels are multiplied on ordinary units"));
+}
+
 // Channels that begin anywhere, of rows that follow each other backwards: no stencil has them, and other units do.
 TEST(Decision, TakesSingleChannelsOfReversedRows) {
   const Conv2d conv{.x = DType::bf16, .w = DType::bf16, .groups = 32};

@@ -3,6 +3,7 @@
 #include "cuda/choose/cost.h"
 #include "cuda/choose/filters.h"
 #include "cuda/decided.h"
+#include "plan/support.h"
 
 #include <postlude/error.h>
 
@@ -56,6 +57,22 @@ TEST(Schedule, PrintsAndReadsBack) {
   }
   EXPECT_EQ(to_string(parse_schedule("direct 4x96 strip 4x8")), "direct 4x96 strip 4x8");
   EXPECT_EQ(to_string(parse_schedule("direct 16x32 strip 7x4 images 8")), "direct 16x32 strip 7x4 images 8");
+}
+
+TEST(Schedule, SaysWhatCannotBeRead) {
+  const std::string whole = "pingpong 128x128x4 sub 64x2 aux 0 raster 8";
+  for (const auto& [text, why] : {std::pair<std::string, const char*>{"", "begins with none of pingpong, "},
+                                  {"pingpongs" + whole.substr(8), "begins with none of pingpong, "},
+                                  {"mma 128x128", "it has no tile and stages"},
+                                  {whole.substr(0, 20), "it has no sub 64x2"},
+                                  {whole.substr(0, 29), "it has no aux 0"},
+                                  {whole.substr(0, 34), "it has no raster 8"},
+                                  {whole + " prks", "\"prks\" is unknown"},
+                                  {whole + " looped parks", "\"parks\" is unknown, or has another place"},
+                                  {"stencil 256x32", "write it as \"stencil "},
+                                  {"bands 256x32", "write it as \"bands "},
+                                  {"direct 256", "write it as \"direct "}})
+    EXPECT_ERROR(ErrorCode::bad_schedule, why, (void)parse_schedule(text));
 }
 
 // Consumers abreast have all rows of a tile and half of its columns each: of products behind which nothing is reduced.
@@ -228,6 +245,11 @@ TEST(Schedule, TilesPark) {
   s.raster = 1;
   EXPECT_EQ(blocks(s, n, {4 * 133, 133}, 132), 132);
   EXPECT_EQ(blocks(s, n, {4 * 134, 134}, 132), 0);
+  EpilogueNeeds fp8 = n;
+  fp8.promoted = true;
+  s.bn = 128;
+  EXPECT_EQ(illegal(s, n), "");
+  EXPECT_NE(illegal(s, fp8).find("fp8"), std::string::npos);
   const auto why = [&](auto change) {
     Schedule other = s;
     change(other);

@@ -121,7 +121,7 @@ void rank_parked(std::vector<Ranked>& ranked, std::size_t first, Schedule s, con
   constexpr std::int64_t few = 6, most = 16;  // K blocks
   const std::int64_t beside = tiles_of(s, needs, e.batch, e.m, e.columns).beside,
                      k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
-  if (!needs.holds || !s.ping_pong || beside < 2 || needs.windows || needs.turned || needs.promoted) return;
+  if (!needs.holds || !s.ping_pong || beside < 2 || needs.windows || needs.turned) return;
   if (k_blocks > (needs.aux_bytes_column ? few : most)) return;
   const int fewest = k_blocks > few ? 3 : 2;
   double least = std::numeric_limits<double>::infinity();

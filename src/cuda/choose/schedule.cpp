@@ -197,6 +197,22 @@ Schedule direct(Schedule s) {
   return s;
 }
 
+// Where a text stops being a schedule, of whose first eight parts `read` were found, and behind these `rest`.
+static std::string unread(std::string_view kind, int read, std::string_view rest) {
+  if (kind == "stencil") return "write it as \"stencil 256x32 sub 32x1 aux 2 strip 14x4\"";
+  if (kind == "bands") return "write it as \"bands 256x32 sub 32x1 aux 2 rows 2 images 1\"";
+  if (kind == "direct") return "write it as \"direct 4x96 strip 4x8\"";
+  if (kind != "pingpong" && kind != "cooperative" && kind != "abreast" && kind != "mma")
+    return "it begins with none of pingpong, cooperative, abreast, mma, stencil, bands and direct";
+  if (read == 8)
+    return "\"" + std::string(rest.substr(rest.find_first_not_of(' '))) + "\" is unknown, or has another place";
+  return "behind \"" + std::string(kind) + "\" it has no " +
+         (read < 4   ? "tile and stages, as 128x128x4"
+          : read < 6 ? "sub 64x2"
+          : read < 7 ? "aux 0"
+                     : "raster 8");
+}
+
 // %9d: a longer number would wrap.
 Schedule parse_schedule(std::string_view text) {
   Schedule s;
@@ -248,7 +264,9 @@ Schedule parse_schedule(std::string_view text) {
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "abreast" && name != "mma")) {
-    throw Error(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read",
+    throw Error(ErrorCode::bad_schedule,
+                "the schedule " + postlude::quoted(text) +
+                    " cannot be read: " + unread(kind, read, std::string_view(copy).substr(length)),
                 "Write it as explain prints it, such as \"" + to_string(Schedule{}) + "\".");
   }
   s.mma = name == "mma";
@@ -463,6 +481,7 @@ static std::string illegal_parks(const Schedule& s, const EpilogueNeeds& n) {
   if (!n.holds || !s.ping_pong || s.mma || s.split > 1 || s.again || s.shifted || cluster_tiles(s) > 1)
     return "tiles wait in shared memory where they are held for their rows' statistics, whole, in ping-pong without "
            "clusters";
+  if (n.promoted) return "an fp8 accumulator that is added up in f32 leaves no registers to a tile that waits";
   return {};
 }
 

@@ -124,6 +124,8 @@ class Decider {
   [[nodiscard]] bool by_padded_taps() const;
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);
+  [[nodiscard]] std::string no_product(const std::optional<Contraction>& gemm) const;
+  void multiply(const Contraction& gemm);
   void decide_product();
   [[nodiscard]] std::array<std::int64_t, 3> plain_grid() const;
   void decide_parts();

@@ -126,6 +126,12 @@ std::string Decision::describe() const {
   return text;
 }
 
+Error not_legal(const Request& request, const std::string& why, const std::string& hint) {
+  const std::string by = request.through_memory ? "accumulator by " : request.turned ? "turned " : "";
+  return {ErrorCode::bad_schedule,
+          "the schedule \"" + by + to_string(*request.schedule) + "\" is not legal here: " + why, hint};
+}
+
 Request parse_request(std::string_view text, bool hopper, const std::string& arch) {
   constexpr std::string_view accumulator = "accumulator", by = " by ", turned = "turned";
   Request request;

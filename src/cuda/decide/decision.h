@@ -7,6 +7,8 @@
 #include "lower/program.h"
 #include "plan/backend.h"
 
+#include <postlude/error.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -176,6 +178,9 @@ struct Request {
   bool turned = false;          // the product is that of the other's rows (turn.h)
   std::optional<Schedule> schedule;
 };
+// That the schedule that is asked for cannot run, as it was written.
+[[nodiscard]] Error not_legal(const Request& request, const std::string& why,
+                              const std::string& hint = "Leave the choice to the heuristic.");
 // "", "mma" or a schedule, or "accumulator" or "accumulator by" and one of those, or "turned" or "turned" and a
 // schedule; "fast" before any. Throws bad_schedule.
 [[nodiscard]] Request parse_request(std::string_view text, bool hopper, const std::string& arch);

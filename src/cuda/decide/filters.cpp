@@ -52,9 +52,7 @@ std::optional<Filters> filters(const Subject& subject, const Layout& layout) {
   if (!schedule) return {};
   std::string why;
   const auto tile = filter_tile(*schedule, made.stencil, size, limit, why);
-  if (!tile)
-    throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*schedule) + "\" is not legal here: " + why,
-                "Leave the choice to the heuristic.");
+  if (!tile) throw not_legal(request, why);
   made.schedule = *schedule, made.tile = *tile;
   agreed::FilterSums& sums = made.sums;
   sums.image_stride = dy.image_stride, sums.row_stride = dy.axis[1].stride, sums.column_stride = dy.axis[2].stride;

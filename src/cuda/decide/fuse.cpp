@@ -300,7 +300,7 @@ void Decider::fuse(const Contraction& gemm) {
     // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
     return choose_product(
         {program_, product_phase_, variant_, mma, places(program_, memory_, columns), product_shape(mma), columns_,
-         in_order(), request.schedule, subject_.multiprocessors, lines(true), lines(false)},
+         in_order(), request, subject_.multiprocessors, lines(true), lines(false)},
         judge);
   };
   shift_for_more_rows(lay_out, choose);
@@ -339,7 +339,7 @@ void Decider::multiply_alone(const Contraction& gemm) {
                                   product_shape(mma),
                                   columns_,
                                   false,
-                                  request.through_memory ? request.schedule : std::optional<Schedule>(),
+                                  request,
                                   subject_.multiprocessors,
                                   lines(true),
                                   lines(false)},
@@ -349,62 +349,64 @@ void Decider::multiply_alone(const Contraction& gemm) {
   if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
 }
 
+// Why no product on tensor cores, or by a stencil, makes the accumulator; empty: one does.
+std::string Decider::no_product(const std::optional<Contraction>& gemm) const {
+  if (!gemm) return "a stream has no product";
+  if (product_phase_ < 0) return "no phase reads the accumulator";
+  if (filters_) return "gradients by the weights of single channels are summed on ordinary units";
+  if (layout_.groups.count > 1) return "groups of channels are multiplied on ordinary units";
+  if (b_windows() && size_of(gemm->b) != 2) return "tensor cores read windows along N of 16-bit types only";
+  if (!layout_.depthwise && !on_tensor_cores(gemm->a, gemm->b, subject_.arch))
+    return "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
+  if (shape_.batch == 0 || shape_.m == 0 || shape_.n == 0 || shape_.k == 0) return "there is no K";
+  return {};
+}
+
+// The product, and copies of its operands.
+void Decider::multiply(const Contraction& gemm) {
+  const Request& request = subject_.request;
+  if (!layout_.parts.empty()) part_ = layout_.parts.data();
+  if (!request.mma && !layout_.depthwise) rows_portable_ = portable_reason(gemm);
+  if (!rows_portable_.empty() && request.schedule)
+    throw not_legal(request, rows_portable_, "Begin it with mma, or leave the choice to the heuristic.");
+  fuse(gemm);
+  if (!d_.fused && request.schedule && !request.through_memory)
+    throw not_legal(request, d_.why, "Begin it with \"accumulator by\", or leave the choice to the heuristic.");
+  if (!d_.fused) multiply_alone(gemm);
+  d_.product = true;
+  const auto bytes = [&] { return pitch(gemm) * size_of(gemm.a); };
+  const auto repacked = [&](const Placed& o, bool of_a) {
+    const Packed packed = this->packed(gemm, of_a);
+    return (o.strides[0] == 0 ? 1 : shape_.batch) * packed.lines * packed.pitch * size_of(gemm.a);
+  };
+  if (layout_.images) packed_images_ = take_images(*layout_.images, size_of(gemm.a));
+  if (!d_.fused && (layout_.padded || layout_.beside)) padded_ = take(rows() * columns_ * 4);
+  if (d_.repack_a) packed_a_ = take(repacked(layout_.a, true));
+  if (d_.repack_b && !part_) packed_b_ = take(repacked(layout_.b, false));
+  for (std::size_t i = 0; d_.repack_b && i < layout_.parts.size(); ++i) {
+    part_ = &layout_.parts[i];
+    packed_parts_.push_back(take(b_rows() * std::max<std::int64_t>(16, bytes())));
+  }
+}
+
 // How the accumulator is made and whether the first phase runs on it.
 void Decider::decide_product() {
   const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
+  const Request& request = subject_.request;
   stream_ = !gemm;
   filters_ = filters(subject_, layout_);
-  if (subject_.request.schedule && subject_.request.schedule->strip_x && !layout_.depthwise && !filters_) {
-    throw Error(
-        ErrorCode::bad_schedule,
-        "the schedule \"" + to_string(*subject_.request.schedule) +
-            "\" is not legal here: a stencil is for convolutions of one channel a group, their channels side by "
-            "side, of at most 49 taps",
-        "Leave the choice to the heuristic.");
+  if (request.schedule && request.schedule->strip_x && !layout_.depthwise && !filters_) {
+    throw not_legal(request,
+                    "a stencil is for convolutions of one channel a group, their channels side by side, of at most 49 "
+                    "taps");
   }
-  if (!gemm) {
-    d_.why = "a stream has no product";
-    return;
-  }
-  const bool reads =
-      std::any_of(program_.phases.begin(), program_.phases.end(), [](const Phase& p) { return p.reads_accumulator(); });
-  if (product_phase_ < 0) {
-    d_.why = "no phase reads the accumulator";
-  } else if (filters_) {
-    d_.why = "gradients by the weights of single channels are summed on ordinary units";
-  } else if (layout_.groups.count > 1) {
-    d_.why = "groups of channels are multiplied on ordinary units";
-  } else if (b_windows() && size_of(gemm->b) != 2) {
-    d_.why = "tensor cores read windows along N of 16-bit types only";
-  } else if (!layout_.depthwise && !on_tensor_cores(gemm->a, gemm->b, subject_.arch)) {
-    d_.why = "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
-  } else if (shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0) {
-    if (!layout_.parts.empty()) part_ = layout_.parts.data();
-    if (!subject_.request.mma && !layout_.depthwise) rows_portable_ = portable_reason(*gemm);
-    if (!rows_portable_.empty() && subject_.request.schedule) {
-      throw Error(ErrorCode::bad_schedule,
-                  "the schedule \"" + to_string(*subject_.request.schedule) + "\" is not legal here: " + rows_portable_,
-                  "Begin it with mma, or leave the choice to the heuristic.");
-    }
-    fuse(*gemm);
-    if (!d_.fused) multiply_alone(*gemm);
-    d_.product = true;
-    const auto bytes = [&] { return pitch(*gemm) * size_of(gemm->a); };
-    const auto repacked = [&](const Placed& o, bool of_a) {
-      const Packed packed = this->packed(*gemm, of_a);
-      return (o.strides[0] == 0 ? 1 : shape_.batch) * packed.lines * packed.pitch * size_of(gemm->a);
-    };
-    if (layout_.images) packed_images_ = take_images(*layout_.images, size_of(gemm->a));
-    if (!d_.fused && (layout_.padded || layout_.beside)) padded_ = take(rows() * columns_ * 4);
-    if (d_.repack_a) packed_a_ = take(repacked(layout_.a, true));
-    if (d_.repack_b && !part_) packed_b_ = take(repacked(layout_.b, false));
-    for (std::size_t i = 0; d_.repack_b && i < layout_.parts.size(); ++i) {
-      part_ = &layout_.parts[i];
-      packed_parts_.push_back(take(b_rows() * std::max<std::int64_t>(16, bytes())));
-    }
-  } else {
-    d_.why = "there is no K";
-  }
+  d_.why = no_product(gemm);
+  // Where nothing is multiplied a schedule says nothing.
+  const bool empty = shape_.batch == 0 || shape_.m == 0 || shape_.n == 0 || (gemm && shape_.k == 0);
+  if (d_.why.empty()) multiply(*gemm);
+  else if (request.schedule && !filters_ && !empty) throw not_legal(request, d_.why);
+  if (stream_) return;
+  const bool reads = std::ranges::any_of(program_.phases, [](const Phase& p) { return p.reads_accumulator(); });
   if (!d_.fused && reads) accumulator_ = take(shape_.batch * shape_.m * shape_.n * 4);
   if (product_) take_partials();
   else if (product_phase_ >= 0) decide_parts();

@@ -231,28 +231,27 @@ Choice choose(const Site& site, Hold hold) {
   if (const std::int64_t bytes = site.shape.k * e.needs.element_bytes; e.needs.holds && e.needs.aux_bytes_column)
     e.needs.full_stages = bytes <= 384 ? 2 : bytes <= 512 ? 4 : 0;
   e.needs.short_k = is_short(e.needs, site.shape.k, 1024);
-  if (e.needs.operations <= most_instructions || site.requested) {
+  if (e.needs.operations <= most_instructions || site.request.schedule) {
     choice.order =
         rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
   }
-  const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
+  const std::string why = site.request.schedule ? not_here(*site.request.schedule, e.needs, site) : std::string();
   // Of what is for held rows alone the reason without them would say less.
   const bool asks_to_hold =
-      site.requested && (site.requested->meets || site.requested->again || site.requested->parks) && e.needs.holds;
+      site.request.schedule &&
+      (site.request.schedule->meets || site.request.schedule->again || site.request.schedule->parks) && e.needs.holds;
   const bool not_held = (!why.empty() && !asks_to_hold) || (is_rolled(e.needs) && !e.needs.holds);
   if (e.held >= 0 && not_held) return choose(site, Hold::nothing);
   if (e.needs.holds && choice.order.empty()) return choose(site, Hold::nothing);
-  if (!site.requested && e.needs.holds) {
+  if (!site.request.schedule && e.needs.holds) {
     if (std::optional<Choice> apart = in_two_launches(site, choice)) return *std::move(apart);
   }
-  if (!site.requested) return choice;
+  if (!site.request.schedule) return choice;
   if (!why.empty()) {
-    throw Error(ErrorCode::bad_schedule,
-                "the schedule \"" + to_string(*site.requested) + "\" is not legal here: " + why,
-                choice.order.empty() ? "Leave the choice to the heuristic."
-                                     : "Write one such as \"" + to_string(choice.order.front()) + "\".");
+    if (choice.order.empty()) throw not_legal(site.request, why);
+    throw not_legal(site.request, why, "Write one such as \"" + to_string(choice.order.front()) + "\".");
   }
-  choice.order = {*site.requested};
+  choice.order = {*site.request.schedule};
   return choice;
 }
 
@@ -331,8 +330,8 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (chosen.product) continue;
       auto source = std::make_shared<const std::string>(
           source_of(site.variant, site.shape, site.columns, choice.epilogue, schedule, site.multiprocessors));
-      if (!site.requested) one.reason = would_spill(schedule, chosen.considered, one.held_for);
-      if (!site.requested && one.reason.empty()) {
+      if (!site.request.schedule) one.reason = would_spill(schedule, chosen.considered, one.held_for);
+      if (!site.request.schedule && one.reason.empty()) {
         const EpilogueNeeds& needs = choice.epilogue.needs;
         const int may = bytes_to_spill(schedule, needs, site.shape.k);
         one.reason = foretold(choice.epilogue, schedule, site, may);

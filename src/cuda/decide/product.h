@@ -20,9 +20,9 @@ struct Site {
   bool mma;
   std::vector<BufferPlace> places;
   Shape shape;
-  std::int64_t columns;               // the phase's
-  bool in_order = false;              // a small phase's output lies over an operand, which phases before it may read
-  std::optional<Schedule> requested;  // else the heuristic's
+  std::int64_t columns;  // the phase's
+  bool in_order;         // a small phase's output lies over an operand, which phases before it may read
+  const Request& request;
   int multiprocessors = 132;
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
 };
