@@ -133,7 +133,8 @@ double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, 
                int multiprocessors) {
   constexpr double met = 3500, by_tags = 2600, alone = 0.35, together = 0.1;  // clocks; clocks a byte
   if (!needs.meets || needs.holds || lone_columns(s, needs, e.m) || lone_rows(s, needs, e.columns)) return 0;
-  const agreed::GemmSizes sizes{.m = static_cast<int>(e.m), .tiles_n = static_cast<int>(tiles.beside)};
+  agreed::GemmSizes sizes{};
+  sizes.m = static_cast<int>(e.m), sizes.tiles_n = static_cast<int>(tiles.beside);
   const std::int64_t rows = agreed::rows_folded(sizes);
   const std::int64_t in_turn = ceil_div(ceil_div(e.m, rows) * e.batch, multiprocessors) * std::min(e.m, rows);
   const double all_met = folds_tagged(s, needs, e.batch, e.m, e.columns, multiprocessors) ? by_tags : met;
