@@ -12,6 +12,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <ctime>
+#include <limits>
 #include <memory>
 #include <new>
 #include <random>
@@ -945,6 +947,14 @@ TEST_P(GemmTest, TilesPassALargeB) {
   const std::vector<std::uint32_t> bits = product_bits(product, blocking, 1);
   expect_product(product, Expected(product, a, b, Data::any), bits);
   EXPECT_EQ(bits, product_bits(product, blocking, 3));
+}
+
+// Rows of many columns are collected a part at a time, also where they pass B in tiles.
+TEST_P(GemmTest, WholeRowsOfTilesAreCollectedInParts) {
+  const Blocking blocking = choose_blocking({.m = 41, .n = 52001, .k = 2, .b_n_major = true}, isa(), true);
+  EXPECT_TRUE(blocking.thin);
+  EXPECT_LT(blocking.row_block, 41);
+  check(41, 52001, 2, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::small_integers);
 }
 
 // By a B contiguous in K, where turning back takes less than packing.

@@ -247,13 +247,13 @@ struct Runner {
     }
   }
 
-  // Computes all rows, which are few, of column blocks [first, end), without packing.
+  // Computes rows [row0, row1), which are few, of column blocks [first, end), without packing.
   void thin_region(int thread, std::int64_t first, std::int64_t end, std::int64_t k0, std::int64_t k1,
-                   float* acc) const {
+                   std::int64_t row0, std::int64_t row1, float* acc) const {
     const Matrix& a = product.a;
     const Matrix& b = product.b;
     const std::int64_t size = size_of(b.dtype);
-    const int rows = static_cast<int>(product.m);
+    const int rows = static_cast<int>(row1 - row0);
     const bool copies = rows >= rows_that_copy && layout.pieces.count == 1 && product.n * product.k <= large_b;
     const std::int64_t x0 = first * layout.column_block;
     const std::int64_t columns = std::min(end * layout.column_block, layout.piece_columns) - x0;
@@ -272,12 +272,12 @@ struct Runner {
       run.copy = copies ? own<float>(thread, scratch.b) : nullptr;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
       if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
-        run.a = static_cast<const float*>(a.data) + at;
+        run.a = static_cast<const float*>(a.data) + row0 * a.row_stride + at;
         run.a_row = a.row_stride;
       } else {
         run.a_row = round_up(layout.k_block, 16) + 16;
         std::uint32_t* const words = own<std::uint32_t>(thread, scratch.a);
-        pack_rows(a, kernels, 0, rows, at, run.k, words, run.a_row, own<char>(thread, scratch.gather));
+        pack_rows(a, kernels, row0, rows, at, run.k, words, run.a_row, own<char>(thread, scratch.gather));
         run.a = reinterpret_cast<const float*>(words);
       }
       for (int piece = 0; piece < pieces.count; ++piece) {
@@ -413,10 +413,10 @@ struct Runner {
     if (blocking.thin) {
       for_own_columns(thread, thin_strips(shape_of(product)), [&](std::int64_t, std::int64_t first, std::int64_t end) {
         if (straight) {
-          thin_region(thread, first, end, 0, k_blocks, options.direct->out + first * layout.column_block);
+          thin_region(thread, first, end, 0, k_blocks, 0, product.m, options.direct->out + first * layout.column_block);
           return;
         }
-        thin_region(thread, first, end, 0, k_blocks, reinterpret_cast<float*>(acc));
+        thin_region(thread, first, end, 0, k_blocks, 0, product.m, reinterpret_cast<float*>(acc));
         for (std::int64_t c = first; c < end; ++c) {
           for (std::int64_t row = 0; row < product.m; row += row_group) {
             hand_on({thread, row, std::min<std::int64_t>(row_group, product.m - row), c * layout.column_block,
@@ -515,7 +515,8 @@ struct Runner {
       for_own_columns(
           thread, thin_strips(shape_of(product)), [&](std::int64_t split, std::int64_t first, std::int64_t end) {
             std::uint32_t* const acc = shared + split * blocking.row_block * acc_row + first * layout.column_block;
-            thin_region(thread, first, end, first_k(split), first_k(split + 1), reinterpret_cast<float*>(acc));
+            thin_region(thread, first, end, first_k(split), first_k(split + 1), row0, row1,
+                        reinterpret_cast<float*>(acc));
           });
       return;
     }
