@@ -957,6 +957,36 @@ TEST_P(GemmTest, WholeRowsOfTilesAreCollectedInParts) {
   check(41, 52001, 2, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::small_integers);
 }
 
+// Whatever the distance to another would be.
+TEST_P(GemmTest, OneRowOfBIsContiguousInN) {
+  std::mt19937 random(29);
+  for (const Int m : {3, 24, 40}) {
+    const Operand a(m, 1, DType::f32, Strides::rows, Data::small_integers, random);
+    const Operand b(1, 64000, DType::f32, Strides::dense, Data::small_integers, random);
+    std::vector<float> out(static_cast<std::size_t>(m * 64000));
+    Direct direct;
+    direct.out = out.data(), direct.row_stride = 64000;
+    const auto least = [&](Int row_stride) {
+      Product product{m, 64000, 1, a.matrix, b.matrix, nullptr, {}};
+      product.b.row_stride = row_stride;
+      const Blocking blocking = choose_blocking(shape_of(product), isa());
+      Scratch scratch(blocking, 1);
+      scratch.options.direct = &direct;
+      std::clock_t best = std::numeric_limits<std::clock_t>::max();
+      for (int i = 0; i < 5; ++i) {
+        const std::clock_t before = std::clock();
+        for (int j = 0; j < 10; ++j) run(product, blocking, scratch.options);
+        best = std::min(best, std::clock() - before);
+      }
+      return best;
+    };
+    const std::clock_t usual = least(64000);
+    const std::vector<float> expected = out;
+    EXPECT_LE(least(1), 3 * usual) << m;
+    EXPECT_EQ(out, expected) << m;
+  }
+}
+
 // By a B contiguous in K, where turning back takes less than packing.
 TEST_P(GemmTest, FewRowsAreTurnedWhereKIsLong) {
   if (isa() < Isa::avx512) return;

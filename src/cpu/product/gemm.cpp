@@ -563,9 +563,12 @@ struct Runner {
 
 }  // namespace
 
-void run(const Product& product, const Blocking& blocking, const RunOptions& options) {
-  if (product.m == 0 || product.n == 0) return;
-  if (blocking.small != Small::no) return run_small(product, blocking, options);
+void run(const Product& given, const Blocking& blocking, const RunOptions& options) {
+  if (given.m == 0 || given.n == 0) return;
+  if (blocking.small != Small::no) return run_small(given, blocking, options);
+  Product product = given;
+  // One row is contiguous in N, and not in K, whatever the distance to the next would be: shape_of says so too.
+  if (product.k == 1 && product.n > 1 && product.b.column_stride == 1) product.b.row_stride = product.n;
   if (product.packed_b && (product.packed_b->isa != blocking.isa || product.packed_b->k_block != blocking.k_block ||
                            product.packed_b->column_block != blocking.column_block)) {
     throw Error(ErrorCode::internal, "B was packed for another product");
