@@ -20,7 +20,7 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 
 namespace {
 
-constexpr const char* help = "postlude --help lists the commands, postlude COMMAND --help its options";
+constexpr const char* help = "`postlude --help` lists the commands, `postlude COMMAND --help` the options of one.";
 
 // To stderr for people; with --json as an object on stdout too.
 Exit report(const Error& error, bool json) {
@@ -72,6 +72,19 @@ std::optional<Error> unknown(const CLI::App& app, int argc, char** argv) {
   return std::nullopt;
 }
 
+// A line that CLI11 does not take, in our words where its own say little.
+Error not_taken(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> commands = app.get_subcommands();  // which it has read
+  if (commands.empty())
+    return {ErrorCode::usage, error.get_name() == "RequiredError" ? "no command is given" : error.what(), help};
+  const std::string name = commands.back()->get_name(), text = error.what();
+  if (text == "epilogue is required")
+    return {ErrorCode::usage, "no epilogue is given", "Name its file: postlude " + name + " FILE.py --gemm MxNxK."};
+  constexpr std::string_view unreadable = "Could not convert: ";
+  return {ErrorCode::usage, text.starts_with(unreadable) ? "not a number: " + text.substr(unreadable.size()) : text,
+          "`postlude " + name + " --help` lists its options."};
+}
+
 Exit dispatch(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();
@@ -95,7 +108,7 @@ Exit run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return static_cast<Exit>(app.exit(error));  // --help, --version
     for (int i = 1; i < argc; ++i) json |= std::strcmp(argv[i], "--json") == 0;
-    return report(unknown(app, argc, argv).value_or(Error(ErrorCode::usage, error.what(), help)), json);
+    return report(unknown(app, argc, argv).value_or(not_taken(app, error)), json);
   }
   try {
     const Exit exit = dispatch(commands);

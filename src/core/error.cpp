@@ -138,8 +138,12 @@ std::string closest(std::string_view name, const std::vector<std::string>& candi
       before.swap(last);
       last.swap(row);
     }
-    if (last.back() < std::min(best_distance, name.size())) {  // not another letter for a single one
-      best_distance = last.back();
+    const std::size_t distance = last.back();
+    if (distance >= name.size()) continue;  // not another letter for a single one
+    // Of equals one that begins alike: the first letter is seldom the wrong one.
+    const bool begins = !best.empty() && best.front() != name.front() && candidate.front() == name.front();
+    if (distance < best_distance || (distance == best_distance && begins)) {
+      best_distance = distance;
       best = candidate;
     }
   }

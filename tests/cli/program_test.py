@@ -370,7 +370,10 @@ class Usage(Case):
         self.assertIn(text, self.run_program(*arguments, code=2).stderr)
 
     def test_usage(self):
-        self.expect("subcommand", )
+        self.expect("no command is given")
+        self.expect("Name its file: postlude run FILE.py", "run")
+        self.expect("not a number: --seed = x", "run", self.epilogue, "--gemm", "2x2x2", "--seed", "x")
+        self.expect("`postlude run --help` lists", "run", self.epilogue, "--gemm", "2x2x2", "--repeat", "0")
         self.expect("is not a size for --gemm", "run", self.epilogue, "--gemm", "64x48")
         self.expect("is not a size for --gemm", "run", self.epilogue, "--gemm", "64x48x-1")
         self.expect("is not a size for --stream", "run", self.epilogue, "--stream", "64xA")

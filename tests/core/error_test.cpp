@@ -40,6 +40,8 @@ TEST(Error, NamesWhatIsNearest) {
   EXPECT_EQ(closest("sigmiod", {"sigmoid", "silu"}), "sigmoid");
   EXPECT_EQ(closest("rleu", {"gelu", "relu"}), "relu");  // two neighbours swapped count once
   EXPECT_EQ(closest("xsilu", {"gelu", "silu"}), "silu");
+  EXPECT_EQ(closest("rlu", {"elu", "relu"}), "relu");  // of equals the one that begins alike
+  EXPECT_EQ(closest("rlu", {"relu", "elu"}), "relu");
   EXPECT_EQ(closest("wxyzrelu", {"relu"}), "");  // half of it is something else
   EXPECT_EQ(closest("relu", {"wxyzrelu"}), "");
   EXPECT_EQ(closest("relu", {"relu"}), "");
