@@ -178,6 +178,45 @@ class Checker {
     tensor.rank = batch + (m || n ? 1 : 0);
   }
 
+  // A class that takes an operand of another rank, as a hint; empty: none does.
+  [[nodiscard]] static std::string class_by_rank(const Expected& want, const Tensor& tensor, bool batched) {
+    const bool m = want.axes.has(Axis::m), n = want.axes.has(Axis::n);
+    const auto declare = [&](const std::string& as) { return "Declare " + quoted(want.name) + " as " + as; };
+    const char* const or_batched = batched ? "." : ", or compile a batched plan.";
+    if (tensor.rank == 0) return declare("a scalar.");
+    if (tensor.rank == 1 && m && n) return declare("a row or a col.");
+    if (tensor.rank == 1 && !m && !n) return declare("a row or a col") + or_batched;
+    if (tensor.rank != 2 || m == n) return {};
+    if (tensor.shape[m ? 0 : 1] == 1) return declare(m ? "a row." : "a col.");
+    return tensor.shape[0] == 1 || batched ? "" : declare("a tile") + or_batched;
+  }
+
+  // What to do with a tensor of another rank; empty: what is wrong says it.
+  [[nodiscard]] std::string what_of_rank(const Expected& want, const Tensor& tensor, int rank, bool batched) const {
+    if (want.role == Role::operand)
+      if (std::string other = class_by_rank(want, tensor, batched); !other.empty()) return other;
+    const auto end = tensor.shape.begin() + tensor.rank;
+    if (!batched && tensor.rank == rank + 1)
+      return std::find(tensor.shape.begin(), end, 1) != end ? "Leave out its axis of one element."
+                                                            : "For a batch, compile a plan that is batched.";
+    if (want.role == Role::output && batched && !want.axes.has(Axis::b))
+      return "Its value is the same for all batches.";
+    if (want.role == Role::input || tensor.rank <= rank + 1) return {};
+    return facts_of(plan_.problem).pixels ? "Its pixels are one axis, in front of the channels: (N, P * Q, K)."
+                                          : "M and N are one axis each.";
+  }
+
+  // Which class has this shape where the one that it was taken for has another, as a hint; empty: none. In Python a
+  // class follows from the number of axes where nothing else says it.
+  [[nodiscard]] std::string class_by_shape(const Expected& want, std::span<const std::int64_t> shape) const {
+    if (want.role != Role::operand) return {};
+    const bool m = want.axes.has(Axis::m), n = want.axes.has(Axis::n), line = shape.size() == 1;
+    const bool is_col = shape[0] == m_.value && (line || shape[1] == 1),
+               is_row = shape.back() == n_.value && (line || shape[0] == 1);
+    if (is_col == is_row || (is_col ? m && !n : n && !m)) return {};
+    return "Declare " + quoted(want.name) + (is_col ? " as a col." : " as a row.");
+  }
+
   // Device, dtype and rank.
   void check_kind(std::size_t i) {
     const Expected& want = expected_[i];
@@ -219,18 +258,9 @@ class Checker {
     std::string axes = axes_text(want, inputs_);
     if (per_batch) axes += " with a batch axis in front";
     else if (batched && want.role != Role::output) axes += ", with or without a batch axis in front";
-    std::string hint;
-    const auto end = tensor.shape.begin() + tensor.rank;
-    if (!batched && tensor.rank == rank + 1)
-      hint = std::find(tensor.shape.begin(), end, 1) != end ? "Leave out its axis of one element."
-                                                            : "For a batch, compile a plan that is batched.";
-    else if (want.role == Role::output && batched && !want.axes.has(Axis::b))
-      hint = "Its value is the same for all batches.";
-    else if (want.role != Role::input && tensor.rank > rank + 1)
-      hint = facts_of(plan_.problem).pixels ? "Its pixels are one axis, in front of the channels: (N, P * Q, K)."
-                                            : "M and N are one axis each.";
     throw Error(ErrorCode::wrong_rank,
-                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes, hint);
+                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes,
+                what_of_rank(want, tensor, rank, batched));
   }
 
   [[nodiscard]] std::span<const std::int64_t> shape_without_batch(std::size_t i) const {
@@ -319,9 +349,8 @@ class Checker {
     if (n_wrong && n_.by != m_.by)
       why += (why.empty() ? "" : " and ") + text_of(n_) + " fixes N to " + std::to_string(n_.value);
     else if (n_wrong) why += (m_wrong ? " and N to " : text_of(n_) + " fixes N to ") + std::to_string(n_.value);
-    std::string hint;
     const bool transposed = shape.size() == 2 && plain[0] == shape[1] && plain[1] == shape[0];
-    if (transposed) hint = looks_transposed(want.name);
+    const std::string hint = transposed ? looks_transposed(want.name) : class_by_shape(want, plain.first(shape.size()));
     throw Error(ErrorCode::wrong_shape,
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " +
                     axes_text(want, inputs_) + " = " + shape_text(shape) + ": " + why,

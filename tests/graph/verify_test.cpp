@@ -175,7 +175,7 @@ TEST(Verify, ReductionsRemoveTheirAxes) {
 }
 
 TEST(Verify, TypeMismatches) {
-  expect(refused("  return where(acc, 1, 2)"), "PL0201", {"condition", "compare it"});
+  expect(refused("  return where(acc, 1, 2)"), "PL0201", {"condition", "Compare it"});
   expect(refused("  return t & 1"), "PL0201", {"'&'", "f32"});
   expect(refused("  return acc & 1", f32), "PL0201", {"'&'", "f32"});
   expect(refused("  return acc & 1", i32), "none", {});

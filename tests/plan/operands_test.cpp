@@ -136,6 +136,18 @@ TEST_F(Bind, WrongRank) {
                (void)plan.bind(with("bias", across.view())));
   EXPECT_ERROR(ErrorCode::wrong_rank, "'scale' has shape (1, 6), but the plan wants M",
                (void)plan.bind(with("scale", along.view())));
+  // A hint names the class that an array of this rank may be of.
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'bias' as a tile", (void)plan.bind(with("bias", c.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'bias' as a col.", (void)plan.bind(with("bias", across.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'scale' as a row.", (void)plan.bind(with("scale", along.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'beta' as a row or a col", (void)plan.bind(with("beta", bias.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'C' as a row or a col.", (void)plan.bind(with("C", bias.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'bias' as a scalar.", (void)plan.bind(with("bias", Tensor::scalar(1))));
+  const Array rows({M}), columns({N}), one_row({1, N}), one_col({M, 1});
+  EXPECT_ERROR(ErrorCode::wrong_shape, "Declare 'bias' as a col.", (void)plan.bind(with("bias", rows.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "Declare 'scale' as a row.", (void)plan.bind(with("scale", columns.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "Declare 'C' as a row.", (void)plan.bind(with("C", one_row.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "Declare 'C' as a col.", (void)plan.bind(with("C", one_col.view())));
   const Array one({1});
   EXPECT_NO_THROW((void)plan.bind(with("beta", one.view())));
 }

@@ -43,7 +43,8 @@ TypeState infer_simple(const Node& node, std::span<const TypeState> args) {
     case TypeRule::bitwise: {
       for (const TypeState& a : args) {
         if (a.type == DType::f32)
-          mismatch(spelled(node.op) + " does not take f32", "it works on booleans and integers; compare or cast first");
+          mismatch(spelled(node.op) + " does not take f32",
+                   "It works on booleans and integers: compare, or cast, first.");
       }
       if (std::all_of(args.begin(), args.end(), is_boolean)) return {DType::boolean, all_literal, false};
       return promote(args);
@@ -51,7 +52,7 @@ TypeState infer_simple(const Node& node, std::span<const TypeState> args) {
     case TypeRule::select: {
       if (!is_boolean(args[0]))
         mismatch("the condition of where is " + type_name(args[0]) + ", not a boolean",
-                 "compare it: where(x != 0, ...)");
+                 "Compare it: where(x != 0, ...).");
       TypeState result = is_boolean(args[1]) && is_boolean(args[2])
                              ? TypeState{DType::boolean, args[1].literal && args[2].literal, false}
                              : promote(args.subspan(1));

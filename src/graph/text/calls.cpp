@@ -14,6 +14,9 @@ namespace {
 struct Synonym {
   std::string_view name, hint;
 };
+constexpr std::string_view layer_norm =
+                               "It is (x - mean(x, axis=1)) * rsqrt(var(x, axis=1) + eps), times gamma and plus beta.",
+                           rms_norm = "It is x * rsqrt(mean(x * x, axis=1) + eps), times gamma.";
 constexpr Synonym synonyms[] = {
     {"maximum", "Write max(a, b)."},
     {"minimum", "Write min(a, b)."},
@@ -35,6 +38,12 @@ constexpr Synonym synonyms[] = {
     {"len", "Extents are not values; mean(x, axis=1) divides by them."},
     {"print", "An epilogue cannot print; return the value to look at it."},
     {"softmax", "It is three lines: m = max(x, axis=1); e = exp(x - m); e / sum(e, axis=1)."},
+    {"log_softmax", "It is x - logsumexp(x, axis=1)."},
+    {"layernorm", layer_norm},
+    {"layer_norm", layer_norm},
+    {"rmsnorm", rms_norm},
+    {"rms_norm", rms_norm},
+    {"dropout", "It is where(random(0) < p, 0, x / (1 - p)), where 0 is the seed."},
     {"reduction_op", "Write sum(x, axis=1, group=length), or max and so on."},
     {"divmod", "Write a // b and a % b."},
 };
