@@ -13,7 +13,9 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);
   subtile_fragments(p, tile, epilogue, acc[atom], kept[atom], s.group, s.i, d);
-  if (ROLLED == 2 && (TOGETHER == MI || s.group == GROUPS - 1)) {  // the next is of the next 64 rows
+  // The next is of the next 64 rows, once what is held at once of these is done.
+  constexpr bool held_next = HELD && !HOLDS && !IsHeld<E>::value;
+  if (ROLLED == 2 && (TOGETHER == MI || (s.group == GROUPS - 1 && !held_next))) {
     #pragma unroll
     for (int i = 0; i + 1 < MI; ++i) {
       exchange(acc[i], acc[i + 1]);
