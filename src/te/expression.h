@@ -73,6 +73,9 @@ struct ReducerNode {
   Freedom free{};  // of the types that it reduces
 };
 
+// The values of a reduction.
+[[nodiscard]] std::vector<Expr> components(Reduction reduction);
+
 // The identity for these types, as constants of them. Throws bad_combiner where it is none.
 [[nodiscard]] std::vector<Expr> identity_of(const ReducerNode& reducer, const std::vector<DType>& types);
 

@@ -1,5 +1,4 @@
-// Schedules: a function for each call, with what it refuses. The file is longer than most because a call is one rewrite
-// of the same few nodes.
+// Schedules: a function for each call, with what it refuses. derived.cpp has those that make stages.
 #include "te/schedule.h"
 
 #include "te/calls.h"
@@ -16,15 +15,6 @@ std::string loops_of(const StageNode& stage) {
   std::string text;
   for (const AxisPtr& leaf : stage.leaves) text += (text.empty() ? "" : ", ") + leaf->name;
   return text;
-}
-
-std::size_t find_leaf(const StageNode& stage, const Axis& axis, const char* what) {
-  const auto found = std::find(stage.leaves.begin(), stage.leaves.end(), axis.node());
-  if (found == stage.leaves.end())
-    refuse(std::string(what) + ": " + quoted(axis.node() ? axis.name() : "nothing") + " is no loop of " +
-               quoted(stage.op->name),
-           "Its loops are " + loops_of(stage) + ".");
-  return static_cast<std::size_t>(found - stage.leaves.begin());
 }
 
 Expr ceil_div(const Expr& x, std::int64_t y) { return simplified(floordiv(x + Expr(y - 1), Expr(y))); }
@@ -49,41 +39,6 @@ std::string loop_name(const std::string& of, const char* part) {
   return (of.size() <= longest ? of : of.substr(0, of.find('.'))) + part;
 }
 
-// A name for a stage that a call makes, which no other of the schedule has: messages say which one they mean.
-std::string fresh_name(const ScheduleNode& schedule, const std::string& wanted) {
-  std::string name = wanted;
-  const auto has = [&](const StagePtr& stage) { return stage->op->name == name; };
-  for (int i = 1; std::any_of(schedule.stages.begin(), schedule.stages.end(), has); ++i)
-    name = wanted + "_" + std::to_string(i);
-  return name;
-}
-
-// `op`: what is computed of it, whose indices are held to their tensors where its conditions are its author's.
-StagePtr make_stage(const OperationPtr& operation, const OperationPtr& op) {
-  auto stage = std::make_shared<StageNode>();
-  stage->origin = operation;
-  stage->op = op;
-  stage->leaves = operation->axes;
-  stage->leaves.insert(stage->leaves.end(), operation->reduce_axes.begin(), operation->reduce_axes.end());
-  return stage;
-}
-
-// Copies of `axes`, and what replaces them.
-std::vector<AxisPtr> copies(const std::vector<AxisPtr>& axes, Substitution& to) {
-  std::vector<AxisPtr> made;
-  for (const AxisPtr& axis : axes) {
-    made.push_back(make_axis(axis->name, axis->kind, axis->extent, axis->begin));
-    to[axis.get()] = axis_value(made.back());
-  }
-  return made;
-}
-
-std::vector<Expr> values_of(const std::vector<AxisPtr>& axes) {
-  std::vector<Expr> values;
-  for (const AxisPtr& axis : axes) values.push_back(axis_value(axis));
-  return values;
-}
-
 // A reader of `made` that no later call can bring into the loops of `consumer`: an output which is not computed there
 // needs it. Null where there is none.
 OperationPtr outside_reader(const ScheduleNode& schedule, const StageNode& made, const StageNode& consumer) {
@@ -100,7 +55,21 @@ OperationPtr outside_reader(const ScheduleNode& schedule, const StageNode& made,
   return nullptr;
 }
 
-// Refuses to take a reduction apart: in parts that come in order, or in others.
+}  // namespace
+
+void refuse(const std::string& message, const std::string& hint) {
+  throw Error(ErrorCode::bad_schedule, message, hint);
+}
+
+std::size_t find_leaf(const StageNode& stage, const Axis& axis, const char* what) {
+  const auto found = std::find(stage.leaves.begin(), stage.leaves.end(), axis.node());
+  if (found == stage.leaves.end())
+    refuse(std::string(what) + ": " + quoted(axis.node() ? axis.name() : "nothing") + " is no loop of " +
+               quoted(stage.op->name),
+           "Its loops are " + loops_of(stage) + ".");
+  return static_cast<std::size_t>(found - stage.leaves.begin());
+}
+
 void check_parts(const ReducerNode& reducer, const std::string& what, bool in_order) {
   const Freedom& free = reducer.free;
   if (free.associates && free.has_identity && (free.commutes || in_order)) return;
@@ -115,16 +84,13 @@ void check_scope(const std::string& scope) {
     throw Error(ErrorCode::bad_attribute, "there is no scope " + quoted(scope), "They are global, shared and local.");
 }
 
-std::vector<Tensor> tensors_of(const OperationPtr& operation) {
-  std::vector<Tensor> tensors;
-  for (std::size_t i = 0; i < operation->body.size(); ++i) tensors.emplace_back(operation, static_cast<int>(i));
-  return tensors;
-}
-
-}  // namespace
-
-void refuse(const std::string& message, const std::string& hint) {
-  throw Error(ErrorCode::bad_schedule, message, hint);
+StagePtr make_stage(const OperationPtr& operation, const OperationPtr& op) {
+  auto stage = std::make_shared<StageNode>();
+  stage->origin = operation;
+  stage->op = op;
+  stage->leaves = operation->axes;
+  stage->leaves.insert(stage->leaves.end(), operation->reduce_axes.begin(), operation->reduce_axes.end());
+  return stage;
 }
 
 StagePtr stage_of(const ScheduleNode& schedule, const OperationPtr& operation) {
@@ -421,226 +387,10 @@ Stage Schedule::operator[](const Operation& operation) const {
 }
 Stage Schedule::operator[](const Tensor& tensor) const { return (*this)[tensor.op()]; }
 
-std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, int place) {
-  const StagePtr stage = (*this)[tensor].node();
-  const Reduction* const reduction = stage->op->reduction();
-  if (!reduction) refuse("rfactor: " + quoted(tensor.name()) + " is no reduction");
-  const std::string factored =
-      axes.size() == 1 ? python_name(*node_, *stage, axes) : "[" + python_name(*node_, *stage, axes) + "]";
-  if (axes.empty()) refuse("rfactor: of no loop");
-  if (place < 0 || place > static_cast<int>(stage->op->axes.size()))
-    throw Error(ErrorCode::bad_attribute,
-                "rfactor: " + quoted(tensor.name()) + " has " + std::to_string(stage->op->axes.size()) + " axes, and " +
-                    quoted(axes[0].name()) + " cannot become number " + std::to_string(place));
-  std::vector<AxisPtr> factors;
-  for (const Axis& axis : axes) {
-    find_leaf(*stage, axis, "rfactor");
-    if (!is_reduce(axis.node())) refuse("rfactor: " + quoted(axis.name()) + " is not reduced");
-    if (std::find(factors.begin(), factors.end(), axis.node()) != factors.end())
-      refuse("rfactor: " + quoted(axis.name()) + " is named twice");
-    factors.push_back(axis.node());
-  }
-  std::vector<DType> types;
-  for (const Expr& source : reduction->sources) types.push_back(source->type);
-  std::vector<AxisPtr> outermost;  // reduced loops: a part of theirs is whole, and parts come in their order
-  std::copy_if(stage->leaves.begin(), stage->leaves.end(), std::back_inserter(outermost), is_reduce);
-  outermost.resize(std::min(outermost.size(), factors.size()));
-  check_parts(*reduction->reducer, "rfactor of " + quoted(axes[0].name()), factors == outermost);
-
-  std::unordered_map<const AxisNode*, Expr> roots;
-  for (const auto* list : {&stage->op->axes, &stage->op->reduce_axes})
-    for (const AxisPtr& axis : *list) roots[axis.get()] = axis->extent;
-  const LoopValues loops = loop_values(*stage, roots);
-
-  // The partial results: the factors become axes, every other reduce loop a reduced axis.
-  auto partial = std::make_shared<OperationNode>();
-  partial->name = fresh_name(*node_, tensor.name() + ".rf");
-  Substitution to;
-  for (const AxisPtr& factor : factors) {
-    const Expr extent = loops.extent.at(factor.get());
-    partial->axes.push_back(make_axis(factor->name, AxisNode::Kind::data, extent));
-    partial->shape.push_back(extent);
-    to[factor.get()] = axis_value(partial->axes.back());
-  }
-  const std::vector<AxisPtr> kept = copies(stage->op->axes, to);
-  partial->axes.insert(partial->axes.begin(), kept.begin(), kept.begin() + place);
-  partial->axes.insert(partial->axes.end(), kept.begin() + place, kept.end());
-  const std::vector<Expr>& shape = stage->op->shape;
-  partial->shape.insert(partial->shape.begin(), shape.begin(), shape.begin() + place);
-  partial->shape.insert(partial->shape.end(), shape.begin() + place, shape.end());
-  std::vector<std::pair<AxisPtr, Mark>> marks;
-  for (const AxisPtr& leaf : stage->leaves) {
-    if (!is_reduce(leaf) || to.count(leaf.get())) continue;
-    partial->reduce_axes.push_back(make_axis(leaf->name, AxisNode::Kind::reduce, loops.extent.at(leaf.get())));
-    to[leaf.get()] = axis_value(partial->reduce_axes.back());
-    marks.emplace_back(partial->reduce_axes.back(), stage->mark(leaf));
-  }
-  Substitution values = to;
-  for (const AxisPtr& root : stage->op->reduce_axes)
-    values[root.get()] = simplified(substitute(loops.value.at(root.get()), to) + root->begin);
-  Reduction part = *reduction;
-  for (Expr& source : part.sources) source = substitute(source, values);
-  part.where = substitute(part.where, values);
-  for (const auto& ragged : loops.ragged)
-    if (ragged.reduces) part.where = both(part.where, substitute(ragged.condition, to));
-  part.axes = partial->reduce_axes;
-  const bool alone = part.axes.empty();  // every reduce loop is a factor: one element each
-  if (alone) {
-    for (std::size_t i = 0; i < part.sources.size(); ++i) {
-      const Expr identity = identity_of(*reduction->reducer, types)[i];
-      partial->body.push_back(part.where.empty() ? part.sources[i]
-                                                 : operation(Op::where, {part.where, part.sources[i], identity}));
-    }
-  } else {
-    const auto shared = std::make_shared<const Reduction>(std::move(part));
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      ExprNode node;
-      node.kind = ExprNode::Kind::reduce;
-      node.type = types[i];
-      node.component = static_cast<int>(i);
-      node.reduction = shared;
-      partial->body.push_back(Expr(std::make_shared<const ExprNode>(std::move(node))));
-    }
-  }
-  partial->dtypes = types;
-
-  // What is left: the partial results over the factors.
-  Reduction rest;
-  rest.reducer = reduction->reducer;
-  std::vector<Expr> index;
-  for (const AxisPtr& factor : factors) {
-    rest.axes.push_back(make_axis(factor->name + ".v", AxisNode::Kind::reduce, loops.extent.at(factor.get())));
-    index.push_back(axis_value(rest.axes.back()));
-  }
-  const std::vector<Expr> places = values_of(stage->op->axes);
-  index.insert(index.begin(), places.begin(), places.begin() + place);
-  index.insert(index.end(), places.begin() + place, places.end());
-  const std::vector<Tensor> made = tensors_of(partial);
-  for (const Tensor& part_tensor : made) rest.sources.push_back(part_tensor.at(index));
-  const std::vector<AxisPtr> rest_axes = rest.axes;
-  const auto shared = std::make_shared<const Reduction>(std::move(rest));
-  auto op = std::make_shared<OperationNode>(*stage->op);
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    ExprNode node = *op->body[i].node();
-    node.reduction = shared;
-    op->body[i] = Expr(std::make_shared<const ExprNode>(std::move(node)));
-  }
-  op->reduce_axes = rest_axes;
-  stage->op = op;
-  const auto first = std::find_if(stage->leaves.begin(), stage->leaves.end(), is_reduce) - stage->leaves.begin();
-  std::erase_if(stage->leaves, is_reduce);
-  stage->leaves.insert(stage->leaves.begin() + first, rest_axes.begin(), rest_axes.end());
-  std::erase_if(stage->relations, [](const Relation& r) { return is_reduce(r.parent); });
-
-  const StagePtr before = make_stage(partial, partial);  // a tail's condition holds no index
-  before->is_derived = true;
-  for (const auto& [axis, mark] : marks)
-    if (mark.kind == Mark::Kind::unroll) before->marks[axis] = mark;
-  node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
-  const std::string name = python_name(*node_, partial), several = made.size() > 1 ? ", *_" : "";
-  node_->calls.push_back(name + several + " = s.rfactor(" + python_name(*node_, stage->origin) + ", " + factored +
-                         (place ? ", factor_axis=" + std::to_string(place) : "") + ")");
-  return made;
-}
-
 std::string Schedule::calls() const {
   std::string text;
   for (const std::string& call : node_->calls) text += call + "\n";
   return text;
-}
-
-namespace {
-
-// Each component by `change`; a reduction is shared by its components, and stays so.
-void rewrite(OperationNode& op, const std::function<Expr(const Expr&)>& change) {
-  std::map<const Reduction*, std::shared_ptr<const Reduction>> kept;
-  for (Expr& part : op.body) {
-    Expr now = change(part);
-    if (part->reduction) {
-      ExprNode node = *now.node();
-      node.reduction = kept.emplace(part->reduction.get(), now->reduction).first->second;
-      now = Expr(std::make_shared<const ExprNode>(std::move(node)));
-    }
-    part = now;
-  }
-}
-
-// `body` where reads of `from` become reads of `to`.
-void reread(StageNode& stage, const Tensor& from, const Tensor& to) {
-  auto op = std::make_shared<OperationNode>(*stage.op);
-  rewrite(*op, [&](const Expr& part) {
-    return substitute(part, {}, [&](const ExprNode& read, std::vector<Expr> indices) {
-      const bool is = read.tensor == from.op().node() && read.component == from.component();
-      return is ? to.at(std::move(indices)) : Tensor(read.tensor, read.component).at(std::move(indices));
-    });
-  });
-  stage.op = op;
-}
-
-}  // namespace
-
-Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, const std::vector<Tensor>& readers) {
-  if (readers.empty()) refuse("cache_read: of " + quoted(tensor.name()) + " for no reader");
-  check_scope(scope);
-  for (const Tensor& reader : readers) {
-    const std::vector<OperationPtr> reads = reads_of(*(*this)[reader].node()->op);
-    if (std::find(reads.begin(), reads.end(), tensor.op().node()) == reads.end())
-      refuse("cache_read: " + quoted(reader.name()) + " does not read " + quoted(tensor.name()));
-  }
-  auto copy = std::make_shared<OperationNode>();
-  copy->name = fresh_name(*node_, tensor.name() + "." + scope);
-  copy->shape = tensor.shape();
-  for (std::size_t d = 0; d < copy->shape.size(); ++d)
-    copy->axes.push_back(make_axis("ax" + std::to_string(d), AxisNode::Kind::data, copy->shape[d]));
-  copy->body = {tensor.at(values_of(copy->axes))};
-  copy->dtypes = {tensor.dtype()};
-  const Tensor made(copy, 0);
-  std::ptrdiff_t first = static_cast<std::ptrdiff_t>(node_->stages.size());
-  for (const Tensor& reader : readers) {
-    const StagePtr stage = (*this)[reader].node();
-    reread(*stage, tensor, made);
-    first = std::min(first, std::find(node_->stages.begin(), node_->stages.end(), stage) - node_->stages.begin());
-  }
-  const StagePtr stage = make_stage(copy, held(copy));
-  stage->is_derived = true;
-  stage->scope = scope;
-  std::string names;
-  for (const Tensor& reader : readers)
-    names += (names.empty() ? "" : ", ") + python_name(*node_, (*this)[reader].node()->origin);
-  node_->calls.push_back(python_name(*node_, copy) + " = s.cache_read(" +
-                         python_name(*node_, tensor.op().node(), tensor.component()) + ", \"" + scope + "\", [" +
-                         names + "])");
-  node_->stages.insert(node_->stages.begin() + first, stage);
-  return made;
-}
-
-std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::string& scope) {
-  const StagePtr stage = (*this)[tensor].node();
-  if (!stage->relations.empty())
-    refuse("cache_write: the loops of " + quoted(tensor.name()) + " are already split or fused",
-           "Write to a cache first; then schedule both stages.");
-  check_scope(scope);
-  // The values are computed by a new stage, which has the reduced loops; the old one, with its own, copies them.
-  auto computed = std::make_shared<OperationNode>(*stage->op);
-  computed->name = fresh_name(*node_, computed->name + "." + scope);
-  Substitution to;
-  computed->axes = copies(stage->op->axes, to);
-  rewrite(*computed, [&](const Expr& part) { return substitute(part, to); });
-  for (std::size_t i = 0; i < computed->dtypes.size(); ++i) computed->dtypes[i] = computed->body[i]->type;
-  const StagePtr before = make_stage(computed, held(computed));
-  before->is_derived = true;
-  before->scope = scope;
-  node_->calls.push_back(python_name(*node_, computed) + (computed->body.size() > 1 ? ", *_" : "") +
-                         " = s.cache_write(" + python_name(*node_, stage->origin) + ", \"" + scope + "\")");
-  auto copy = std::make_shared<OperationNode>(*stage->op);
-  copy->reduce_axes.clear();
-  const std::vector<Tensor> made = tensors_of(computed);
-  for (std::size_t i = 0; i < made.size(); ++i) copy->body[i] = made[i].at(values_of(copy->axes));
-  stage->op = copy;
-  stage->leaves = copy->axes;
-  stage->marks.clear();
-  node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
-  return made;
 }
 
 }  // namespace postlude::inline v0::te

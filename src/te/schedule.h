@@ -59,6 +59,13 @@ struct ScheduleNode {
 
 [[noreturn]] void refuse(const std::string& message, const std::string& hint = {});  // bad_schedule
 [[nodiscard]] inline bool is_reduce(const AxisPtr& axis) { return axis->kind == AxisNode::Kind::reduce; }
+// The number of a loop among a stage's; refuses others in the name of a call.
+std::size_t find_leaf(const StageNode& stage, const Axis& axis, const char* call);
+// Refuses to take a reduction apart: in parts that come in order, or in others.
+void check_parts(const ReducerNode& reducer, const std::string& what, bool in_order);
+void check_scope(const std::string& scope);
+// `op`: what is computed of it, whose indices are held to their tensors where its conditions are its author's.
+[[nodiscard]] StagePtr make_stage(const OperationPtr& operation, const OperationPtr& op);
 [[nodiscard]] StagePtr stage_of(const ScheduleNode& schedule, const OperationPtr& operation);  // or null
 // The tensors' operations that a stage reads, once each.
 [[nodiscard]] std::vector<OperationPtr> reads_of(const OperationNode& operation);

@@ -8,6 +8,21 @@
 #include <unordered_map>
 
 namespace postlude::inline v0::te {
+
+std::vector<Expr> components(Reduction reduction) {
+  const auto shared = std::make_shared<const Reduction>(std::move(reduction));
+  std::vector<Expr> results;
+  for (std::size_t i = 0; i < shared->sources.size(); ++i) {
+    ExprNode node;
+    node.kind = ExprNode::Kind::reduce;
+    node.type = shared->sources[i]->type;
+    node.component = static_cast<int>(i);
+    node.reduction = shared;
+    results.push_back(Expr(std::make_shared<const ExprNode>(std::move(node))));
+  }
+  return results;
+}
+
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -147,21 +162,6 @@ ReducerPtr recognised(const ReducerPtr& reducer, DType type) {
   auto same = std::make_shared<ReducerNode>(*reducer);
   same->known = known;
   return same;
-}
-
-// The values of a reduction.
-std::vector<Expr> components(Reduction reduction) {
-  const auto shared = std::make_shared<const Reduction>(std::move(reduction));
-  std::vector<Expr> results;
-  for (std::size_t i = 0; i < shared->sources.size(); ++i) {
-    ExprNode node;
-    node.kind = ExprNode::Kind::reduce;
-    node.type = shared->sources[i]->type;
-    node.component = static_cast<int>(i);
-    node.reduction = shared;
-    results.push_back(Expr(std::make_shared<const ExprNode>(std::move(node))));
-  }
-  return results;
 }
 
 std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, const Axes& axes, const Expr& where) {

@@ -30,14 +30,12 @@ FUNCTIONS = {
     "src/reference/product.cpp gather": "a block of an operand and where it goes",
     "src/reference/product.cpp accumulator": "a block of a product and where it goes",
     "src/te/nest.cpp Lowering::loops": "one loop, from its guards to its body",
-    "src/te/schedule.cpp Schedule::rfactor": "one rewrite of a stage: partial results, then what reduces them",
     "src/te/strip.cpp StripNest::StripNest": "one pass over a nest, which decides its strips",
     "src/te/strip_values.cpp StripNest::move": "a strip's ends and strides",
     "python/src/errors.cpp make": "called by Python, with an error's fields",
     "python/src/functions.cpp define_native": "called by Python, with a decorator's keywords",
 }
 FILES = {
-    "src/te/schedule.cpp": "a function for each call, which rewrites the same few nodes",
     "src/cpu/strips/phase.cpp": "one class, which lays a phase out",
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
     "src/loop/conv.cpp": "one main loop with its gradients",
