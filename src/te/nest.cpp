@@ -6,8 +6,8 @@
 #include "te/linear.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
+#include <utility>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -74,6 +74,10 @@ class Lowering {
   std::vector<Interval> demand(const Lowered& s, const std::set<const AxisNode*>& fixed);
   Ranges axis_ranges(const Lowered& reader, const std::set<const AxisNode*>& fixed);
   std::vector<Statement> loops(Lowered& s, std::size_t level, bool initialised, std::vector<Statement> before);
+  std::vector<Statement> first_values(Lowered& s, std::size_t level);
+  void bind(const Lowered& s, const AxisPtr& leaf, Statement& outer);
+  void check_known(Lowered& s, std::size_t level, bool initialised);
+  Statement store_joined(Lowered& s, const AxisPtr& leaf);
   std::vector<Statement> statements(Lowered& s, bool update);
   std::vector<Statement> initialise(Lowered& s, std::size_t level);
   std::vector<Statement> attached(Lowered& consumer, const AxisPtr& at);
@@ -507,23 +511,83 @@ void Lowering::check_stores(const Lowered& s, const Expr& condition, const AxisP
   else refuse_no_thread(predicate, {});
 }
 
+// What stands before a stage's first reduced loop.
+std::vector<Statement> Lowering::first_values(Lowered& s, std::size_t level) {
+  if (!s.shared_reduction) return initialise(s, level);
+  std::vector<Statement> result;
+  for (const BufferPtr& partial : s.partial) {
+    Statement& allocate = result.emplace_back();
+    allocate.kind = Statement::Kind::allocate;
+    allocate.to = {partial};
+  }
+  for (Statement& x : initialise(s, s.stage->leaves.size())) result.push_back(std::move(x));
+  return result;
+}
+
+// A loop that is bound: its axis of threads runs all loops of a kernel as often.
+void Lowering::bind(const Lowered& s, const AxisPtr& leaf, Statement& outer) {
+  const std::string& tag = outer.mark.thread->tag;
+  const auto [at, fresh] = threads_.emplace(tag, std::pair(outer.extent, leaf));
+  if (!fresh && !same(at->second.first, outer.extent))
+    refuse("bind: " + tag + " runs " + quoted(at->second.second->name) + " of " + print(at->second.first) + " and " +
+               quoted(leaf->name) + " of " + print(outer.extent),
+           "All loops of one kernel that an axis runs have one extent.");
+  outer.joins = is_reduce(leaf);
+  if (outer.joins) outer.reducer = s.body[0]->reduction->reducer;
+}
+
+// Conditions that are known in the loop of this level, and checked around what is computed there, unless threads meet.
+void Lowering::check_known(Lowered& s, std::size_t level, bool initialised) {
+  if (s.collective) return;
+  const std::vector<AxisPtr>& leaves = s.stage->leaves;
+  for (const auto& [guard, of_reduction] : conditions(s)) {
+    const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
+    bool known = !of_reduction || initialised;
+    visit(condition, [&](const ExprNode& x) {
+      known &= x.kind != ExprNode::Kind::read;
+      for (std::size_t l = level + 1; l < leaves.size(); ++l)
+        known &= x.kind != ExprNode::Kind::axis || leaves[l] != x.axis;
+    });
+    if (known) checked_.push_back(condition);
+  }
+}
+
+// Behind a loop whose threads combine: one of them stores, by default the first.
+Statement Lowering::store_joined(Lowered& s, const AxisPtr& leaf) {
+  const AxisPtr thread = make_axis(leaf->name, AxisNode::Kind::data, s.loops.extent.at(leaf.get()));
+  Statement store;
+  store.kind = Statement::Kind::store;
+  store.to = s.buffers;
+  store.index = indices(s);
+  for (std::size_t i = 0; i < s.partial.size(); ++i) {
+    auto node = std::make_shared<OperationNode>();
+    node->name = s.partial[i]->name;
+    node->dtypes = {s.partial[i]->type};
+    nest_.buffers[{node.get(), 0}] = s.partial[i];
+    store.values.push_back(Tensor(node, 0).at({}));
+  }
+  Statement guard;
+  guard.kind = Statement::Kind::guard;
+  guard.condition = s.stage->predicate.empty() ? axis_value(thread) == Expr(0) : predicate(s, thread);
+  if (!s.stage->predicate.empty()) check_stores(s, guard.condition, thread);
+  for (const auto& [condition, of_reduction] : conditions(s))
+    if (!of_reduction) guard.condition = both(guard.condition, placed(condition));
+  guard.body = {store};
+  Statement each = loop(s, leaf);
+  each.axis = thread;
+  if (!is_never_negative(simplified(each.extent - Expr(1)), {}))
+    each.extent = operation(Op::max, {each.extent, 1});  // of nothing, the identity
+  each.body = {guard};
+  return each;
+}
+
 // What stands inside the loops above `level`, behind `before`.
 std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initialised, std::vector<Statement> before) {
   std::vector<Statement> result = std::move(before);
   const bool reduces = s.body[0]->reduction != nullptr;
   const std::vector<AxisPtr>& leaves = s.stage->leaves;
   if (reduces && !initialised && level == s.first_reduce) {
-    if (s.shared_reduction) {
-      for (const BufferPtr& partial : s.partial) {
-        Statement allocate;
-        allocate.kind = Statement::Kind::allocate;
-        allocate.to = {partial};
-        result.push_back(allocate);
-      }
-      for (Statement& x : initialise(s, leaves.size())) result.push_back(std::move(x));
-    } else {
-      for (Statement& x : initialise(s, level)) result.push_back(std::move(x));
-    }
+    for (Statement& x : first_values(s, level)) result.push_back(std::move(x));
     initialised = true;
   }
   if (level == leaves.size()) {
@@ -535,81 +599,26 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
   const AxisPtr& leaf = leaves[level];
   Statement outer = loop(s, leaf);
   const bool bound = outer.mark.kind == Mark::Kind::bind;
+  const std::string tag = bound ? outer.mark.thread->tag : std::string();
+  AxisPtr shadowed;
   if (bound) {
-    const std::string& tag = outer.mark.thread->tag;
-    const auto [at, fresh] = threads_.emplace(tag, std::pair(outer.extent, leaf));
-    if (!fresh && !same(at->second.first, outer.extent))
-      refuse("bind: " + tag + " runs " + quoted(at->second.second->name) + " of " + print(at->second.first) + " and " +
-                 quoted(leaf->name) + " of " + print(outer.extent),
-             "All loops of one kernel that an axis runs have one extent.");
-    outer.joins = is_reduce(leaf);
-    if (outer.joins) outer.reducer = s.body[0]->reduction->reducer;
-  }
-  std::optional<AxisPtr> shadowed;
-  if (bound) {
-    auto& now = bound_[outer.mark.thread->tag];
-    if (now) shadowed = now;
-    now = leaf;
+    bind(s, leaf, outer);
+    shadowed = std::exchange(bound_[tag], leaf);
   }
   around_.push_back(leaf);
   open_[leaf.get()] = {0, simplified(outer.extent - Expr(1))};
-  // Conditions known here are checked around what is computed here, unless threads meet there.
   const std::size_t checked = checked_.size();
-  if (!s.collective) {
-    for (const auto& [guard, of_reduction] : conditions(s)) {
-      const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
-      bool known = !of_reduction || initialised;
-      visit(condition, [&](const ExprNode& x) {
-        known &= x.kind != ExprNode::Kind::read;
-        for (std::size_t l = level + 1; l < leaves.size(); ++l)
-          known &= x.kind != ExprNode::Kind::axis || leaves[l] != x.axis;
-      });
-      if (known) checked_.push_back(condition);
-    }
-  }
+  check_known(s, level, initialised);
   std::vector<Statement> inner = attached(s, leaf);
   checked_.resize(checked);
-  inner = loops(s, level + 1, initialised, std::move(inner));
+  outer.body = loops(s, level + 1, initialised, std::move(inner));
   around_.pop_back();
   open_.erase(leaf.get());
-  if (bound) {
-    if (shadowed) bound_[outer.mark.thread->tag] = *shadowed;
-    else bound_.erase(outer.mark.thread->tag);
-  }
-  outer.body = std::move(inner);
+  if (shadowed) bound_[tag] = shadowed;
+  else if (bound) bound_.erase(tag);
   const bool joins = outer.joins;
   result.push_back(std::move(outer));
-  if (joins) {
-    // One thread stores what all have combined; by default the first.
-    const Mark mark = s.stage->mark(leaf);
-    const AxisPtr thread = make_axis(leaf->name, AxisNode::Kind::data, s.loops.extent.at(leaf.get()));
-    Statement store;
-    store.kind = Statement::Kind::store;
-    store.to = s.buffers;
-    store.index = indices(s);
-    for (std::size_t i = 0; i < s.partial.size(); ++i) {
-      auto node = std::make_shared<OperationNode>();
-      node->name = s.partial[i]->name;
-      node->dtypes = {s.partial[i]->type};
-      nest_.buffers[{node.get(), 0}] = s.partial[i];
-      store.values.push_back(Tensor(node, 0).at({}));
-    }
-    Statement guard;
-    guard.kind = Statement::Kind::guard;
-    guard.condition = s.stage->predicate.empty() ? axis_value(thread) == Expr(0) : predicate(s, thread);
-    if (!s.stage->predicate.empty()) check_stores(s, guard.condition, thread);
-    for (const auto& [condition, of_reduction] : conditions(s))
-      if (!of_reduction) guard.condition = both(guard.condition, placed(condition));
-    guard.body = {store};
-    Statement each = loop(s, leaf);
-    each.axis = thread;
-    each.extent = operation(Op::max, {each.extent, 1});  // of nothing, the identity
-    if (each.extent->args.size() == 2 && is_never_negative(simplified(loop(s, leaf).extent - Expr(1)), {}))
-      each.extent = loop(s, leaf).extent;
-    each.mark = mark;
-    each.body = {guard};
-    result.push_back(std::move(each));
-  }
+  if (joins) result.push_back(store_joined(s, leaf));
   return s.collective ? result : guarded(s, std::move(result), level, true);
 }
 

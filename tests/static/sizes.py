@@ -29,7 +29,6 @@ FUNCTIONS = {
     "src/reference/product.cpp gnu::target": "BLAS's signature",
     "src/reference/product.cpp gather": "a block of an operand and where it goes",
     "src/reference/product.cpp accumulator": "a block of a product and where it goes",
-    "src/te/nest.cpp Lowering::loops": "one loop, from its guards to its body",
     "src/te/strip.cpp StripNest::StripNest": "one pass over a nest, which decides its strips",
     "src/te/strip_values.cpp StripNest::move": "a strip's ends and strides",
     "python/src/errors.cpp make": "called by Python, with an error's fields",
