@@ -2,6 +2,7 @@
 
   console   what follows a `$ command` in a block marked `console` is what the command prints, with `postlude` the
             program given, from the repository's root
+  written   docs/errors.md is made of errors.def, and docs/operations.txt is what `postlude ops` prints
   index     docs/decisions/README.md lists every decision, by its subject, title and first line
   examples  what docs/from-*.md show of C++ is in examples/visitors, line by line, which is compiled and run
   links     every relative link leads to a file, and to a heading in it; `decision NNNN` in a source names one
@@ -9,7 +10,7 @@
   kernels   docs/kernels.md names every file of src/cuda/device
   width     lines of prose have at most 100 columns (tables, code and what bench/draw.py writes apart)
 
---write puts right what can be: it writes what the commands print and the index (`./dev docs`).
+--write puts right what can be: it writes what the commands print, these files and the index (`./dev docs`).
 """
 import os
 import pathlib
@@ -57,6 +58,15 @@ def replayed(page):
     return re.sub(r"^```console\n(.*?)^```", block, page, flags=re.S | re.M)
 
 
+def written():
+    """Files that are written whole, by name."""
+    rows = re.findall(r'^POSTLUDE_ERROR\((\d+), (\w+), "(.*)"\)$', (ROOT / "include/postlude/errors.def").read_text(), re.M)
+    table = "".join(f"| PL{int(code):04} | `{name}` | {title} |\n" for code, name, title in rows)
+    return {ROOT / "docs/errors.md": "# Errors\n\nEvery way in which Postlude refuses. Made from `include/postlude/errors.def` by "
+                                     "`./dev docs`.\n\n| code | name | when |\n|---|---|---|\n" + table,
+            ROOT / "docs/operations.txt": run("COLUMNS=100 postlude ops")}
+
+
 SUBJECTS = ("the language and its meaning", "lowering", "how the parts fit", "products on a GPU", "schedules on a GPU",
             "epilogues on a GPU", "compiling for a GPU", "convolutions on a GPU", "products on a CPU", "epilogues on a CPU",
             "convolutions on a CPU", "loops by hand", "visitor types", "measuring", "testing", "robustness")
@@ -91,6 +101,10 @@ class Pages(unittest.TestCase):
             page = path.read_text()
             if "```console" in page:
                 self.assertEqual(replayed(page), page, f"{path.relative_to(ROOT)} is out of date: ./dev docs writes it")
+
+    def test_written(self):
+        for path, text in written().items():
+            self.assertEqual(text, path.read_text(), f"{path.relative_to(ROOT)} is out of date: ./dev docs writes it")
 
     def test_examples(self):
         def lines(text):
@@ -164,6 +178,8 @@ if __name__ == "__main__":
         for path in PAGES:
             page = path.read_text()
             path.write_text(replayed(page))
+        for path, text in written().items():
+            path.write_text(text)
         readme = DECISIONS / "README.md"
         readme.write_text(INDEX.sub(lambda _: index(), readme.read_text()))
     else:
