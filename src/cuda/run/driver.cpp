@@ -1,12 +1,12 @@
 #include "cuda/run/driver.h"
 
 #include "core/forks.h"
+#include "cuda/run/opened.h"
 
 #include <postlude/error.h>
 
 #include <dlfcn.h>
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -100,16 +100,7 @@ Opened open_driver() {
   return opened;
 }
 
-const Opened& opened_driver() {
-  // A throw leaves it unset, so a later call tries again. Not a static that throws: under GCC's TSan
-  // its waiters wait for ever.
-  static std::atomic<const Opened*> opened = nullptr;
-  static std::mutex mutex;
-  if (const Opened* const already = opened) return *already;
-  const std::scoped_lock lock(mutex);
-  if (opened == nullptr) opened = new Opened(open_driver());
-  return *opened;
-}
+const Opened& opened_driver() { return opened<open_driver>(); }
 
 }  // namespace
 

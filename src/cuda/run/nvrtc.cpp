@@ -1,15 +1,15 @@
 #include "cuda/run/nvrtc.h"
 
+#include "cuda/run/opened.h"
+
 #include <postlude/error.h>
 
 #include <dlfcn.h>
 #include <sched.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -98,15 +98,7 @@ Nvrtc open_nvrtc() {
   return n;
 }
 
-const Nvrtc& nvrtc() {
-  // As the driver's (driver.cpp): a throw leaves it unset, so a later call tries again.
-  static std::atomic<const Nvrtc*> opened = nullptr;
-  static std::mutex mutex;
-  if (const Nvrtc* const already = opened) return *already;
-  const std::scoped_lock lock(mutex);
-  if (opened == nullptr) opened = new Nvrtc(open_nvrtc());
-  return *opened;
-}
+const Nvrtc& nvrtc() { return opened<open_nvrtc>(); }
 
 // The sum of the numbers that precede `what` in ptxas's report ("16 bytes spill stores").
 int sum_before(std::string_view log, std::string_view what) {
