@@ -124,6 +124,8 @@ bool streams_rows(const Blocking& blocking, std::int64_t m, std::int64_t n, std:
 }
 bool copies_columns(std::int64_t m, std::int64_t k) { return m >= least_copied && k > 16; }
 
+}  // namespace
+
 class SmallProduct {
  public:
   // With `calls` what run() would call goes there instead.
@@ -370,8 +372,6 @@ class SmallProduct {
   const Kernels &kernels_, &tiles_;
   const bool streams_, in_parts_, lined_;
 };
-
-}  // namespace
 
 struct SmallCalls::Recorded {
   Recorded(const Product& product, const Blocking& blocking, const RunOptions& options)
