@@ -1,6 +1,7 @@
 // What the CPU refuses, and what it makes of a Program before any memory is bound.
 #include "cpu/backend.h"
 
+#include "core/fast.h"
 #include "core/threads.h"
 #include "cpu/decide/decision.h"
 #include "cpu/product/gemm.h"
@@ -77,10 +78,9 @@ std::vector<std::string> target_refusals(const Problem& problem, const Target& t
     reasons.push_back("this machine has no " + std::string(name(*isa)) + "; the best it has is " +
                       std::string(name(machine_isa())));
   }
-  if (!target.schedule.empty()) {
-    reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(target.schedule) +
-                      " out");
-  }
+  if (core::is_fast(target.schedule)) reasons.emplace_back("fp8 is accumulated \"fast\" on Hopper alone; leave it out");
+  if (const std::string_view schedule = core::without_fast(target.schedule); !schedule.empty())
+    reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(schedule) + " out");
   if (const auto contraction = problem.loop().contraction(); contraction && reasons.empty()) {
     try {
       static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = contraction->a, .b = contraction->b}, *isa));

@@ -198,6 +198,11 @@ TEST(Plan, SupportsSaysWhy) {
   scheduled.schedule = "nonsense";
   EXPECT_ERROR(ErrorCode::bad_schedule, "nonsense", (void)compile(Gemm{}, graph, scheduled));
   EXPECT_FALSE(supports(Gemm{}, graph, scheduled));
+  Target fast;
+  fast.schedule = "fast";
+  EXPECT_ERROR(ErrorCode::unsupported, "on Hopper alone", (void)compile(Gemm{}, graph, fast));
+  fast.schedule = "fast sideways";
+  EXPECT_EQ(supports(Gemm{}, graph, fast).reasons.size(), 2u);
 }
 
 TEST(Plan, SupportsSaysEachReasonOnce) {
