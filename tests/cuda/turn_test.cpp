@@ -5,6 +5,7 @@
 #include "cuda/decided.h"
 #include "cuda/emit/agreed.h"
 #include "cuda/run/nvrtc.h"
+#include "plan/support.h"
 
 #include <postlude/error.h>
 #include <postlude/parse.h>
@@ -69,6 +70,8 @@ TEST(Turned, SaysWhatIsNot) {
     EXPECT_THROW(static_cast<void>(decided(asked, {1, 256, 512, 512})), Error) << text;
   }
   EXPECT_THROW(static_cast<void>(decided(subject(bias_relu, "sm_90a", "turned"), {1, 256, 500, 512})), Error);
+  const Subject portable = subject(bias_relu, "sm_90a", "turned mma 64x64x3 sub 64x1 aux 0 raster 8");
+  EXPECT_ERROR(ErrorCode::bad_schedule, "portable kernel", static_cast<void>(decided(portable, {1, 256, 512, 512})));
 }
 
 // The pieces of a chunk lie below each other in a tile, 64 rows of each, and a thread has those of its elements.

@@ -184,7 +184,8 @@ Decision decide_either(const Subject& subject, const Layout& layout, const Judge
   const bool may = request.turned || !request.schedule;
   const std::optional<Turned> other = may ? turned(subject, layout) : std::nullopt;
   if (!other && request.turned)
-    throw refused("it takes A and B of 16 bits, rows of whole 16 bytes, and no groups behind a chunk");
+    throw refused(request.mma ? "the portable kernel turns none"
+                              : "it takes A and B of 16 bits, rows of whole 16 bytes, and no groups behind a chunk");
   if (!other) return Decider(subject, layout, judge).run();
   if (!request.turned) {
     Foretold as_given = foretell(subject, layout);
