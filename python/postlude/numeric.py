@@ -140,21 +140,17 @@ _current = _Current()
 
 
 @contextlib.contextmanager
-def on_grid(grid: Grid) -> Iterator[None]:
-    before, _current.grid = _current.grid, grid
+def _during(name: str, value: Any) -> Iterator[None]:
+    before = getattr(_current, name)
+    setattr(_current, name, value)
     try:
         yield
     finally:
-        _current.grid = before
+        setattr(_current, name, before)
 
 
-@contextlib.contextmanager
-def _counting(extents: tuple[int, ...]) -> Iterator[None]:
-    before, _current.pixels = _current.pixels, extents
-    try:
-        yield
-    finally:
-        _current.pixels = before
+def on_grid(grid: Grid) -> contextlib.AbstractContextManager[None]:
+    return _during("grid", grid)
 
 
 def pixels(*extents: int) -> contextlib.AbstractContextManager[None]:
@@ -162,7 +158,7 @@ def pixels(*extents: int) -> contextlib.AbstractContextManager[None]:
     behind a convolution. z_index(), p_index() and q_index() ask for it."""
     if not 1 <= len(extents) <= 3 or not all(hasattr(one, "__index__") and one >= 1 for one in extents):
         raise error("usage", f"post.pixels{extents!r}", "Pass how many planes, rows and columns of pixels an image has.")
-    return _counting(extents)
+    return _during("pixels", extents)
 
 
 def running() -> bool:
