@@ -98,30 +98,28 @@ std::int64_t constant_extent(const Statement& loop) {
 
 // ---- results in registers -----------------------------------------------------------------------
 
-// A result that is initialised, then reduced by the loops behind, stays in registers until they end:
-// one, or as many as the constant loops have iterations in which it is initialised.
-bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops) {
-  std::vector<const Statement*> around;
-  std::int64_t registers = 1;
-  const Statement* first = &init;
+// The first values of a result that `loops` reduce once, and else nobody reads or writes in them; none: it is not so.
+std::optional<Emitter::Accumulators> Emitter::accumulators(const Statement& init, const Statement& loops) const {
+  Accumulators result{.first = &init, .around = {}, .count = 1};
+  auto& [first, around, count] = result;
   for (; first->kind != Statement::Kind::store; first = &first->body[0]) {
     const bool loop = first->kind == Statement::Kind::loop;
-    if (first->body.size() != 1 || !(loop || first->kind == Statement::Kind::guard)) return false;
+    if (first->body.size() != 1 || !(loop || first->kind == Statement::Kind::guard)) return {};
     if (!loop) continue;
     const std::int64_t extent = constant_extent(*first);
-    if (first->mark.kind == Mark::Kind::bind || extent < 1 || (registers *= extent) > most_registers) return false;
+    if (first->mark.kind == Mark::Kind::bind || extent < 1 || (count *= extent) > most_registers) return {};
     around.push_back(first);
   }
-  if (loops.kind != Statement::Kind::loop && loops.kind != Statement::Kind::guard) return false;
-  const std::vector<BufferPtr>& to = first->to;
-  if (std::any_of(to.begin(), to.end(), [&](const BufferPtr& b) { return registers_.count(b.get()) != 0; }))
-    return false;
+  if (loops.kind != Statement::Kind::loop && loops.kind != Statement::Kind::guard) return {};
+  const Statement& store = *first;
+  const std::vector<BufferPtr>& to = store.to;
+  if (std::any_of(to.begin(), to.end(), [&](const BufferPtr& b) { return registers_.count(b.get()) != 0; })) return {};
   int updates = 0;
   std::size_t found = 0;
   bool fits = true;
   const std::function<void(const Statement&)> check = [&](const Statement& s) {
     if (s.joins) fits = false;
-    for (const Statement* loop : around)
+    for (const Statement* loop : result.around)
       if (s.kind == Statement::Kind::loop && s.axis == loop->axis) {
         ++found;
         fits &= s.mark.kind != Mark::Kind::bind;
@@ -132,14 +130,23 @@ bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops)
       });
     if (std::none_of(s.to.begin(), s.to.end(), [&](const BufferPtr& b) { return b == to[0]; })) return;
     ++updates;
-    fits &= s.kind == Statement::Kind::update && s.to == to && s.index.size() == first->index.size();
-    for (std::size_t d = 0; fits && d < s.index.size(); ++d) fits = equal(*s.index[d].node(), *first->index[d].node());
+    fits &= s.kind == Statement::Kind::update && s.to == to && s.index.size() == store.index.size();
+    for (std::size_t d = 0; fits && d < s.index.size(); ++d) fits = equal(*s.index[d].node(), *store.index[d].node());
   };
   check(loops);
   visit_statements(loops.body, check);
-  if (!fits || updates != 1 || found != around.size()) return false;
+  if (!fits || updates != 1 || found != around.size()) return {};
+  return result;
+}
 
-  std::string place, n = str(registers);
+// A result that is initialised, then reduced by the loops behind, stays in registers until they end:
+// one, or as many as the constant loops have iterations in which it is initialised.
+bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops) {
+  const std::optional<Accumulators> found = accumulators(init, loops);
+  if (!found) return false;
+  const auto& [first, around, count] = *found;
+  const std::vector<BufferPtr>& to = first->to;
+  std::string place, n = str(count);
   for (const Statement* loop : around) {
     const std::string i = variable(loop->axis);
     place = place.empty() ? i : "(" + place + ") * " + str(constant_extent(*loop)) + " + " + i;

@@ -97,6 +97,14 @@ class Emitter {
   std::optional<Chain> chain_of(const Statement& s) const;
   bool divide(const Statement& s);
   void divide_unrolled(const Statement& s, const Chain& chain);
+  // Registers that loops reduce into: the statement that stores their first values, the constant loops around it, and
+  // how many there are.
+  struct Accumulators {
+    const Statement* first;
+    std::vector<const Statement*> around;
+    std::int64_t count;
+  };
+  [[nodiscard]] std::optional<Accumulators> accumulators(const Statement& init, const Statement& loops) const;
   bool reduce_in_registers(const Statement& init, const Statement& loops);
   void find_wide(Chain& chain);
 

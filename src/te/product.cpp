@@ -34,24 +34,23 @@ v0::Tensor view(const v0::Tensor& array, std::span<const int> axes) {
   return result;
 }
 
-}  // namespace
-
-std::optional<Product> find_product(const ScheduleNode& schedule, const Nest& nest, const Target& target) {
-  if (!schedule.calls.empty()) return {};
-  // One stage, or one and what followed_by made behind it.
+// The stage that a schedule computes alone, or followed by an epilogue behind it; null: there are others.
+OperationPtr lone_stage(const ScheduleNode& schedule) {
   const std::shared_ptr<const Followed> followed = schedule.outputs[0].op().node()->followed;
-  const OperationPtr origin = followed ? followed->accumulator.op().node() : schedule.outputs[0].op().node();
-  if (followed && followed->column + 1 != origin->axes.size()) return {};
-  if (!followed && (schedule.stages.size() != 1 || schedule.outputs.size() != 1)) return {};
   for (const Tensor& output : schedule.outputs)
-    if (output.op().node()->followed != followed) return {};
-  if (followed && schedule.outputs.size() != followed->graph.outputs().size()) return {};
+    if (output.op().node()->followed != followed) return nullptr;
+  if (!followed)
+    return schedule.stages.size() == 1 && schedule.outputs.size() == 1 ? schedule.outputs[0].op().node() : nullptr;
+  const OperationPtr& origin = followed->accumulator.op().node();
+  const bool by_columns = followed->column + 1 == origin->axes.size();
+  return by_columns && schedule.outputs.size() == followed->graph.outputs().size() ? origin : nullptr;
+}
 
-  const OperationNode& op = *origin;
+// The two placeholders over whose products a stage sums along one axis, from its beginning; null: it does not.
+std::pair<const ExprNode*, const ExprNode*> factors(const OperationNode& op) {
   const Reduction* const reduction = op.reduction();
   if (!reduction || reduction->reducer->known != Known::sum || reduction->axes.size() != 1 ||
-      !reduction->where.empty() || op.dtypes[0] != DType::f32 ||
-      (op.axes.size() != 2 && (op.axes.size() != 3 || followed)))
+      !reduction->where.empty() || op.dtypes[0] != DType::f32 || !same(reduction->axes[0]->begin, 0))
     return {};
   const Expr& source = reduction->sources[0];
   if (source->kind != ExprNode::Kind::operation || source->op != Op::mul) return {};
@@ -60,15 +59,16 @@ std::optional<Product> find_product(const ScheduleNode& schedule, const Nest& ne
     if (read->kind != ExprNode::Kind::read || !read->tensor->is_placeholder() || !is_float(read->tensor->dtypes[0]))
       return {};
   if (x->tensor->dtypes[0] != y->tensor->dtypes[0]) return {};
-  const AxisPtr k = reduction->axes[0];
-  if (!same(k->begin, 0)) return {};
+  return {x.node().get(), y.node().get()};
+}
 
-  Product product;
-  product.batched = op.axes.size() == 3;
+// Which of them are A and B, and where their axes lie, into `product`; null: no matrices.
+std::pair<const ExprNode*, const ExprNode*> matrices(const OperationNode& op, Product& product) {
+  auto [a, b] = factors(op);
+  if (!a) return {};
   std::vector<AxisPtr> axes = op.axes;
-  axes.push_back(k);
+  axes.push_back(op.reduction()->axes[0]);
   const std::size_t m = product.batched ? 1 : 0, n = m + 1, last = n + 1;
-  const ExprNode *a = x.node().get(), *b = y.node().get();
   auto a_places = places(*a, axes), b_places = places(*b, axes);
   if (!a_places || !b_places) return {};
   if ((*a_places)[m] < 0) {
@@ -84,6 +84,20 @@ std::optional<Product> find_product(const ScheduleNode& schedule, const Nest& ne
   }
   product.a_axes = {product.batched ? pa[0] : -1, pa[m], pa[last]};
   product.b_axes = {product.batched ? pb[0] : -1, pb[last], pb[n]};
+  return {a, b};
+}
+
+}  // namespace
+
+std::optional<Product> find_product(const ScheduleNode& schedule, const Nest& nest, const Target& target) {
+  if (!schedule.calls.empty()) return {};
+  const OperationPtr origin = lone_stage(schedule);
+  const std::shared_ptr<const Followed> followed = schedule.outputs[0].op().node()->followed;
+  if (!origin || (origin->axes.size() != 2 && (origin->axes.size() != 3 || followed))) return {};
+  Product product;
+  product.batched = origin->axes.size() == 3;
+  const auto [a, b] = matrices(*origin, product);
+  if (!a) return {};
   const auto argument = [&](const OperationPtr& operation, int component) {
     const auto found = nest.buffers.find({operation.get(), component});
     return found == nest.buffers.end() ? -1 : found->second->argument;
