@@ -242,7 +242,10 @@ void bind_targets(nb::module_& m) {
   nb::enum_<Device>(m, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
 
   nb::class_<Target>(m, "Target",
-                     "Where a plan runs: Target.cpu(threads), Target.cuda(index), Target.best(), Target.parse(text).")
+                     "Where a plan runs: Target.cpu(threads), Target.cuda(index), Target.best(), Target(text).")
+      .def(
+          "__init__", [](Target* target, std::string_view text) { new (target) Target(Target::parse(text)); },
+          nb::arg("text"), "As parse() reads it.")
       .def_static(
           "cpu",
           [](int threads, std::string isa) {

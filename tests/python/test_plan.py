@@ -214,7 +214,9 @@ def test_targets():
 
 def test_targets_by_name() -> None:
     assert post.Target.parse("cuda:3").index == 3
-    assert post.Target.parse("avx2").isa == "avx2"
+    assert post.Target.parse("avx2").isa == post.Target("avx2").isa == "avx2"
+    with pytest.raises(post.UsageError, match="'gpu' is no target"):
+        post.Target("gpu")
     assert post.plan(post.f32, post.f32, target="portable").explain("schedule").count("portable") >= 1
     for wrong in ("", "cuda:", "cuda:-1", "sm_", "sm_90x", "AVX2"):
         with pytest.raises(post.UsageError, match="is no target"):
