@@ -28,7 +28,7 @@ from ._core import LoopAxis as Axis, LoopExpr as Expr, LoopModule, LoopSchedule,
 from ._public import public
 from .dtypes import DType, Round, as_dtype, as_round
 from .epilogue import Epilogue
-from .errors import error, refusing, utf8
+from .errors import error, missing_attribute, refusing, utf8
 
 _names = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
@@ -90,7 +90,8 @@ def _call(function: Callable[..., Any], name: str, what: str, arguments: Sequenc
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as failure:
-        raise error("bad_call", f"the function of {name!r} takes no {len(arguments)} {what}: {failure}") from None
+        raise error("bad_call", f"the function of {name!r} takes no {len(arguments)} {what}: {failure}",
+                    f"It has a parameter for each of the {what}.") from None
     except ValueError:  # a builtin, which does not say what it takes
         pass
     return function(*arguments)
@@ -442,7 +443,7 @@ def build(s: Any, args: Sequence[Tensor], target: Any = "cpu", name: str = "main
 def _split(self: LoopStage, parent: Axis, factor: int | None = None, nparts: int | None = None) -> tuple[Axis, Axis]:
     """Two loops in place of one: the inner of `factor` iterations, or the outer of `nparts`."""
     if (factor is None) == (nparts is None):
-        raise error("bad_call", f"split of {parent!r} takes either factor or nparts")
+        raise error("bad_call", f"split of {parent!r} takes either factor or nparts", "Write s[B].split(k, factor=16).")
     _is("a loop", parent, "split")
     given = _number(factor if nparts is None else nparts, f"split of {parent!r} into")
     return tuple(self._split(parent, given) if nparts is None else self._split_parts(parent, given))
@@ -515,7 +516,11 @@ _taking("set_store_predicate", condition="a condition")
 def __getattr__(name: str) -> Any:
     """The other elementwise operations of the epilogue language: te.exp, te.gelu, ..."""
     if name.startswith("_") or name not in public:
-        raise AttributeError(f"module 'postlude.te' has no attribute {name!r}")
+        if name.startswith("_"):
+            raise AttributeError(f"module 'postlude.te' has no attribute {name!r}")
+        guess = _core.closest(name, [*public, *(other for other in globals() if not other.startswith("_"))])
+        raise missing_attribute("undefined_name", f"postlude.te has no {_core.quoted(name)}", f"Did you mean '{guess}'?" if guess else
+                                "It has the elementwise operations that help(post.ops) lists, and reductions.")
 
     def operation(*arguments: Any) -> Expr:
         return _core.loop_apply(name, list(arguments))

@@ -453,10 +453,18 @@ void check_nest(const Nest& nest) {
   check_body(nest.body, told);
 }
 
+static std::string names_of(const std::vector<BufferPtr>& buffers) {
+  std::string names;
+  for (const BufferPtr& buffer : buffers) names += (names.empty() ? "" : ", ") + quoted(buffer->name);
+  return names;
+}
+
 Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const v0::Tensor> arrays, Device device) {
   if (arrays.size() != nest.arguments.size())
-    throw Error(ErrorCode::missing_operand, std::to_string(arrays.size()) + " arrays are bound to " +
-                                                std::to_string(nest.arguments.size()) + " arguments");
+    throw Error(ErrorCode::missing_operand,
+                "arrays are bound to " + std::to_string(arrays.size()) + " of " +
+                    std::to_string(nest.arguments.size()) + " arguments",
+                "They are " + names_of(nest.arguments) + ", in this order.");
   Sizes sizes;
   std::unordered_map<const AxisNode*, std::string> owner;
   for (std::size_t i = 0; i < arrays.size(); ++i) {

@@ -553,8 +553,10 @@ Expr apply(const std::string& name, const std::vector<Expr>& arguments) {
 
 Expr Tensor::at(std::vector<Expr> index) const {
   if (index.size() != node_->shape.size())
-    throw Error(ErrorCode::wrong_rank, quoted(node_->name) + " has " + std::to_string(node_->shape.size()) +
-                                           " axes, and is read at " + std::to_string(index.size()) + " indices");
+    throw Error(ErrorCode::wrong_rank,
+                quoted(node_->name) + " has " + std::to_string(node_->shape.size()) + " axes, and is read at " +
+                    std::to_string(index.size()) + " indices",
+                "There is one for each axis.");
   ExprNode node;
   node.kind = ExprNode::Kind::read;
   node.tensor = node_;
