@@ -4,6 +4,9 @@
 #include "lower/flow.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 namespace postlude::inline v0::lower {
 namespace {
@@ -203,83 +206,97 @@ class Cutter {
 
   // The phase that can store an item for `phase`, or -1.
   std::int32_t storing_phase(NodeId id, std::int32_t phase) const {
-    if (items_[id].vary.has(Axis::m) != true || items_[id].vary.has(Axis::n) != true) return -1;
+    if (!items_[id].vary.contains(tile_axes)) return -1;
     if (base_ < phase && p_.can_store(id, items_, base_)) return base_;
     const std::int32_t q = computed_[id];
     if (q > base_ && q < phase && p_.can_store(id, items_, q)) return q;
     return -1;
   }
 
-  void cut_before(std::int32_t phase) {
-    // The cone of the phase, arguments after users, and the part of it that needs a source.
-    std::vector<NodeId> cone;
-    std::unordered_map<NodeId, std::int32_t> position;
-    std::vector<NodeId> pending;
-    const auto push = [&](NodeId id) { pending.push_back(id); };
+  // What a phase makes: the arguments of its reductions, and what it stores.
+  std::vector<NodeId> values_of(std::int32_t phase) const {
+    std::vector<NodeId> values;
     for (const Root& root : p_.phases[phase].roots) {
       if (root.kind == Root::Kind::reduction)
-        for (NodeId a : items_[root.item].args) push(a);
-      else push(root.item);
+        values.insert(values.end(), items_[root.item].args.begin(), items_[root.item].args.end());
+      else values.push_back(root.item);
     }
-    std::vector<NodeId> values = pending;
-    bool any = false;
+    return values;
+  }
+
+  // Items of a phase that follow from a source, arguments first, and the number of each, from 1.
+  struct Wired {
+    std::vector<NodeId> items;
+    std::unordered_map<NodeId, std::int32_t> numbers;
+    std::int32_t number(NodeId id) const {  // 0: of none
+      const auto found = numbers.find(id);
+      return found == numbers.end() ? 0 : found->second;
+    }
+  };
+  Wired wired_of(const std::vector<NodeId>& values, std::int32_t phase) const {
+    std::vector<NodeId> cone, pending = values;
+    std::unordered_set<NodeId> met;
     while (!pending.empty()) {
       const NodeId id = pending.back();
       pending.pop_back();
-      if (position.contains(id)) continue;
-      position[id] = 0;
+      if (!met.insert(id).second) continue;
       cone.push_back(id);
-      any |= is_source(id, phase);
-      if (ends(id, phase)) continue;
-      for (NodeId a : items_[id].args) push(a);
+      if (!ends(id, phase)) pending.insert(pending.end(), items_[id].args.begin(), items_[id].args.end());
     }
-    if (!any) return;
     std::sort(cone.begin(), cone.end());
-    std::vector<NodeId> wired;  // items that need a source
-    for (NodeId id : cone) {
-      bool needs = is_source(id, phase);
-      if (!needs && !ends(id, phase))
-        for (NodeId a : items_[id].args) needs |= position.at(a) > 0;
-      if (!needs) continue;
-      wired.push_back(id);
-      position[id] = static_cast<std::int32_t>(wired.size());
+    Wired wired;
+    for (const NodeId id : cone) {
+      bool follows = is_source(id, phase);
+      if (!follows && !ends(id, phase))
+        for (const NodeId a : items_[id].args) follows |= wired.number(a) > 0;
+      if (!follows) continue;
+      wired.items.push_back(id);
+      wired.numbers[id] = static_cast<std::int32_t>(wired.items.size());
     }
-    const auto n = static_cast<std::int32_t>(wired.size());
+    return wired;
+  }
+
+  // The output in which an item lies before a phase; null: in none.
+  const std::int32_t* output_before(NodeId id, std::int32_t phase) const {
+    const auto found = in_output_.find(id);
+    return found != in_output_.end() && found->second.second < phase ? &found->second.first : nullptr;
+  }
+  bool is_stored_before(NodeId id, std::int32_t phase) const { return p_.stored[id] >= 0 && p_.stored[id] < phase; }
+
+  // What it costs that a phase reads an item.
+  std::int64_t capacity(NodeId id, std::int32_t phase) const {
+    if (output_before(id, phase) || is_stored_before(id, phase)) return 0;
+    return storing_phase(id, phase) >= 0 ? bytes(id) : Flow::infinite;
+  }
+
+  // An item is two nodes, and between them the edge that is cut where the phase reads it.
+  void cut_before(std::int32_t phase) {
+    const std::vector<NodeId> values = values_of(phase);
+    const Wired wired = wired_of(values, phase);
+    if (wired.items.empty()) return;
+    const auto n = static_cast<std::int32_t>(wired.items.size());
     const std::int32_t source = 2 * n, sink = 2 * n + 1;
     Flow flow(2 * n + 2);
+    const auto flows = [&](NodeId from, std::int32_t to) {
+      if (const std::int32_t number = wired.number(from)) flow.edge(2 * number - 1, to, Flow::infinite);
+    };
     for (std::int32_t i = 0; i < n; ++i) {
-      const NodeId id = wired[i];
-      std::int64_t capacity = Flow::infinite;
-      if (const auto it = in_output_.find(id); it != in_output_.end() && it->second.second < phase) {
-        capacity = 0;
-      } else if (p_.stored[id] >= 0 && p_.stored[id] < phase) {
-        capacity = 0;
-      } else if (storing_phase(id, phase) >= 0) {
-        capacity = bytes(id);
-      }
-      flow.edge(2 * i, 2 * i + 1, capacity);
-      if (is_source(id, phase)) {
-        flow.edge(source, 2 * i, Flow::infinite);
-      } else {
-        for (NodeId a : items_[id].args)
-          if (const std::int32_t w = position.at(a)) flow.edge(2 * (w - 1) + 1, 2 * i, Flow::infinite);
-      }
+      const NodeId id = wired.items[i];
+      flow.edge(2 * i, 2 * i + 1, capacity(id, phase));
+      if (is_source(id, phase)) flow.edge(source, 2 * i, Flow::infinite);
+      else
+        for (const NodeId a : items_[id].args) flows(a, 2 * i);
     }
-    for (NodeId id : values)
-      if (const std::int32_t w = position.at(id)) flow.edge(2 * (w - 1) + 1, sink, Flow::infinite);
-    if (flow.maximise(source, sink) >= Flow::infinite) refuse(wired, phase);
+    for (const NodeId id : values) flows(id, sink);
+    if (flow.maximise(source, sink) >= Flow::infinite) refuse(wired.items, phase);
     const std::vector<char> late = flow.sink_side(sink);
     for (std::int32_t i = 0; i < n; ++i) {
-      const NodeId id = wired[i];
+      const NodeId id = wired.items[i];
       if (late[2 * i]) computed_[id] = phase;
       if (late[2 * i] || !late[2 * i + 1]) continue;
-      Reading reading;
-      if (const auto it = in_output_.find(id); it != in_output_.end() && it->second.second < phase) {
-        reading = {true, it->second.first};
-      } else if (p_.stored[id] < 0 || p_.stored[id] >= phase) {
-        p_.store(id, storing_phase(id, phase));
-      }
-      result_.reads[phase][id] = reading;
+      const std::int32_t* const output = output_before(id, phase);
+      if (!output && !is_stored_before(id, phase)) p_.store(id, storing_phase(id, phase));
+      result_.reads[phase][id] = output ? Reading{true, *output} : Reading{};
     }
   }
 
