@@ -70,6 +70,41 @@ std::string out_path(const RunOptions& options, const std::string& output) {
   return (std::filesystem::path(options.out) / (output + ".npy")).string();
 }
 
+// Runs once that does not count, unless once is all that is asked for, and then as often as is said, or for a moment.
+std::vector<double> milliseconds(Call& call, DeviceMemory* device, int repeat, Progress& progress) {
+  const auto timed = [&] {
+    if (device) return device->timed(call);
+    const auto start = std::chrono::steady_clock::now();
+    call.run();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  };
+  if (repeat != 1) call.run();  // caches and pages are warm in all that are counted
+  constexpr int most = 100;
+  constexpr double moment = 200;  // milliseconds
+  std::vector<double> times;
+  double spent = 0;
+  for (int i = 0; repeat > 0 ? i < repeat : i == 0 || (i < most && spent < moment); ++i) {
+    progress.step(repeat > 0 ? fmt::format("running {} of {}", i + 1, repeat) : "running");
+    times.push_back(timed());
+    spent += times.back();
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+void write_outputs(const RunOptions& options, const Result& result, Progress& progress) {
+  std::error_code error;
+  std::filesystem::create_directories(options.out, error);
+  if (error)
+    throw Error(ErrorCode::cannot_write, postlude::quoted(options.out) + " cannot be made: " + error.message(),
+                "Check the path.");
+  for (const BoundOperand& operand : result.operands) {
+    if (!operand.slot.output) continue;
+    progress.step("writing " + operand.slot.name);
+    write_npy(out_path(options, operand.slot.name), operand.tensor);
+  }
+}
+
 Result execute(const RunOptions& options) {
   Progress progress;
   Result result;
@@ -91,23 +126,7 @@ Result execute(const RunOptions& options) {
   Call call = result.plan.bind(device ? device->bindings() : bindings);
   result.schedule = call.describe();
   result.workspace_bytes = call.workspace_bytes();
-
-  const auto timed = [&] {
-    if (device) return device->timed(call);
-    const auto start = std::chrono::steady_clock::now();
-    call.run();
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  };
-  if (options.repeat != 1) call.run();  // caches and pages are warm in all that are counted
-  constexpr int most = 100;
-  constexpr double moment = 200;  // milliseconds
-  double spent = 0;
-  for (int i = 0; options.repeat > 0 ? i < options.repeat : i == 0 || (i < most && spent < moment); ++i) {
-    progress.step(options.repeat > 0 ? fmt::format("running {} of {}", i + 1, options.repeat) : "running");
-    result.milliseconds.push_back(timed());
-    spent += result.milliseconds.back();
-  }
-  std::sort(result.milliseconds.begin(), result.milliseconds.end());
+  result.milliseconds = milliseconds(call, device ? &*device : nullptr, options.repeat, progress);
   if (device) device->copy_outputs_back();
 
   if (options.verify) {
@@ -116,18 +135,7 @@ Result execute(const RunOptions& options) {
     progress.step("comparing with the float64 reference", work > 1e9);
     result.comparisons = verify(result.plan, bindings);
   }
-  if (!options.out.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(options.out, error);
-    if (error)
-      throw Error(ErrorCode::cannot_write, postlude::quoted(options.out) + " cannot be made: " + error.message(),
-                  "Check the path.");
-    for (const BoundOperand& operand : result.operands) {
-      if (!operand.slot.output) continue;
-      progress.step("writing " + operand.slot.name);
-      write_npy(out_path(options, operand.slot.name), operand.tensor);
-    }
-  }
+  if (!options.out.empty()) write_outputs(options, result, progress);
   return result;
 }
 
