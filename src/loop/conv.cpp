@@ -1,59 +1,24 @@
-// A convolution and its gradients as products of addressed matrices: nothing of a window is ever in memory (decision
-// 0071, which has the table of b, m, n and k). It is longer than most because the three share their geometry, and each
-// step of it stands beside the same step of the others.
+// A convolution and its gradients as products of addressed matrices (decision 0071, which has the table of b, m, n and
+// k).
+#include "loop/convolution.h"
 #include "loop/descriptors.h"
 #include "loop/main_loop.h"
 #include "loop/names.h"
 
 #include <postlude/error.h>
 
-#include <algorithm>
 #include <functional>
-#include <limits>
-#include <numeric>
 #include <tuple>
 
 namespace postlude::inline v0 {
 namespace {
 
-// Coordinates stay within 32 bits however a window lies.
-constexpr std::int64_t largest_image = 1 << 29;
-
-enum class Direction : std::uint8_t { forward, dgrad, wgrad };
-
-// Of one spatial axis. What a direction does not have is as here.
-struct AxisGiven {
-  std::int32_t stride = 1, before = 0, after = 0, dilation = 1;
-  std::int32_t output_padding = 0;  // data gradient
-  std::int32_t filter = 1;          // weight gradient
-};
-
-// The public descriptions as one.
-struct Description {
-  Direction direction = Direction::forward;
-  DType first = DType::f32, second = DType::f32;  // of the inputs
-  int rank = 2;
-  std::array<AxisGiven, 3> axes;  // the last `rank`
-  std::int64_t groups = 1;
-
-  [[nodiscard]] std::size_t lacking() const { return static_cast<std::size_t>(3 - rank); }
-};
-
-// What the inputs' shapes make of it; axes that it lacks have 1.
-struct Geometry {
-  std::int64_t images = 0, channels = 0, filters = 0;  // of all groups
-  std::array<std::int64_t, 3> image{1, 1, 1}, pixels{1, 1, 1}, taps{1, 1, 1};
-};
-
-std::int64_t product(const std::array<std::int64_t, 3>& extents) {
-  std::int64_t all = 1;
-  for (const std::int64_t extent : extents) {
-    // Too large for a size: the caller refuses it.
-    if (__builtin_mul_overflow(all, extent, &all)) return std::numeric_limits<std::int64_t>::max();
-  }
-  return all;
-}
-std::int64_t product(std::int64_t a, std::int64_t b) { return product({a, b, 1}); }
+using convolution::AxisGiven;
+using convolution::Description;
+using convolution::Direction;
+using convolution::Geometry;
+using convolution::largest_image;
+using convolution::product;
 
 // The coordinates of a place that is numbered along three axes.
 std::array<std::int64_t, 3> coordinates(std::int64_t number, const std::array<std::int64_t, 3>& extents) {
@@ -163,7 +128,7 @@ class ConvLoop final : public MainLoop {
     }
   }
   // One product: groups and residues have several, each with filters of its own.
-  [[nodiscard]] bool packs() const { return d_.groups == 1 && !strided_gradient(); }
+  [[nodiscard]] bool packs() const { return d_.groups == 1 && !d_.strided_gradient(); }
   [[nodiscard]] std::optional<Contraction> contraction() const override {
     Contraction c{.a = d_.first, .b = d_.second, .groups = d_.groups};
     c.a_form = Form::windows;
@@ -172,7 +137,7 @@ class ConvLoop final : public MainLoop {
       std::swap(c.a, c.b);
       std::swap(c.a_form, c.b_form);
     }
-    c.parts = strided_gradient();
+    c.parts = d_.strided_gradient();
     return c;
   }
 
@@ -260,34 +225,9 @@ class ConvLoop final : public MainLoop {
   }
 
   [[nodiscard]] Operands operands(std::span<const Given> inputs) const override {
-    const Geometry g = geometry(inputs);
-    switch (d_.direction) {
-      case Direction::forward: return forward(inputs[0], inputs[1], g);
-      case Direction::dgrad: return data_gradient(inputs[0], inputs[1], g);
-      default: return weight_gradient(inputs[0], inputs[1], g);
-    }
+    return convolution::operands(d_, inputs, geometry(inputs));
   }
-
-  // As forward() and data_gradient() address what is packed: channels innermost, of the gradient taps backwards.
-  [[nodiscard]] Packing packing(const Given& w) const override {
-    const bool forward_loop = d_.direction == Direction::forward;
-    Counted k;
-    std::int64_t taps = 1, first = 0;
-    for (std::size_t i = d_.lacking(); i < 3; ++i) {
-      const std::int64_t count = extent(w, i), step = stride(w, i);
-      k.k[i] = {count, forward_loop ? step : -step};
-      if (!forward_loop) first += (count - 1) * step;
-      taps = product(taps, count);
-    }
-    const std::size_t along_n = forward_loop ? 0 : 1, along_k = 1 - along_n;
-    k.k[3] = {w.shape[along_k], w.strides[along_k]};
-    Operands operands;
-    operands.b = {.data = w.data, .dtype = w.dtype, .strides = {0, 0, w.strides[along_n]}};
-    if (w.data) operands.b.data = static_cast<char*>(w.data) + first * size_of(w.dtype);
-    operands.addressing.b = k;
-    join(operands);
-    return {operands.b, operands.addressing.b, product(taps, w.shape[along_k]), w.shape[along_n]};
-  }
+  [[nodiscard]] Packing packing(const Given& w) const override { return convolution::packing(d_, w); }
 
   [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b,
                                                std::int64_t group, std::int64_t row,
@@ -298,7 +238,7 @@ class ConvLoop final : public MainLoop {
     const auto at = [&](std::size_t input, std::int64_t first, std::int64_t second,
                         const std::array<std::int64_t, 3>& place) {
       Element e{input, first * inputs[input].strides[0] + second * inputs[input].strides[1]};
-      for (std::size_t i = d_.lacking(); i < 3; ++i) e.offset += place[i] * stride(inputs[input], i);
+      for (std::size_t i = d_.lacking(); i < 3; ++i) e.offset += place[i] * d_.stride(inputs[input], i);
       return e;
     };
     const std::int64_t k = factor == Factor::a ? column : row, taps = product(g.taps);
@@ -336,17 +276,10 @@ class ConvLoop final : public MainLoop {
  private:
   using Three = std::array<std::int64_t, 3>;
 
-  // A data gradient of several residues.
-  [[nodiscard]] bool strided_gradient() const {
-    return d_.direction == Direction::dgrad &&
-           std::ranges::any_of(d_.axes, [](const AxisGiven& axis) { return axis.stride > 1; });
+  [[nodiscard]] Geometry geometry(std::span<const Given> inputs) const {
+    return convolution::geometry(*this, d_, inputs);
   }
 
-  // Of a tensor along a spatial axis; the convolution has it.
-  [[nodiscard]] std::int64_t extent(const Given& x, std::size_t axis) const { return x.shape[2 + axis - d_.lacking()]; }
-  [[nodiscard]] std::int64_t stride(const Given& x, std::size_t axis) const {
-    return axis < d_.lacking() ? 0 : x.strides[2 + axis - d_.lacking()];
-  }
   // The coordinates of the image that a pixel sees through a tap; none outside.
   [[nodiscard]] std::optional<Three> seen(const Three& pixel, const Three& tap, const Geometry& g) const {
     Three y{};
@@ -355,314 +288,6 @@ class ConvLoop final : public MainLoop {
       if (y[i] < 0 || y[i] >= g.image[i]) return {};
     }
     return y;
-  }
-
-  // ---- geometry
-
-  static constexpr const char* along[] = {"planes", "rows", "columns"};
-
-  [[nodiscard]] static std::int64_t reach(const AxisGiven& axis, std::int64_t taps) {
-    return axis.dilation * (taps - 1) + 1;
-  }
-  // Pixels of the output along an axis; none: 0.
-  [[nodiscard]] static std::int64_t pixels_of(const AxisGiven& axis, std::int64_t image, std::int64_t taps) {
-    const std::int64_t free = image + axis.before + axis.after - reach(axis, taps);
-    return free < 0 ? 0 : free / axis.stride + 1;
-  }
-  [[nodiscard]] std::string bound_as() const {
-    std::string text;
-    for (const Input& input : inputs()) {
-      text += (text.empty() ? "" : " and ") + std::string(input.name) + (text.empty() ? " is bound as (" : " as (");
-      for (std::size_t i = 0; i < input.axes.size(); ++i) text += (i == 0 ? "" : ", ") + std::string(input.axes[i]);
-      text += ")";
-    }
-    return text + ", whatever their strides.";
-  }
-  void divides(const Given& tensor, std::int64_t number, const char* what) const {
-    if (number % d_.groups == 0) return;
-    throw Error(ErrorCode::wrong_shape,
-                tensor.text() + " has " + std::to_string(number) + " " + what + ", which " + std::to_string(d_.groups) +
-                    " groups do not divide",
-                "Every group has as many channels, and as many filters.");
-  }
-
-  [[nodiscard]] Geometry geometry(std::span<const Given> inputs) const {
-    Geometry g;
-    const Given &first = inputs[0], &second = inputs[1];
-    g.images = first.shape[0];
-    switch (d_.direction) {
-      case Direction::forward:
-        g.channels = first.shape[1];
-        g.filters = second.shape[0];
-        divides(first, g.channels, "channels");
-        divides(second, g.filters, "filters");
-        if (g.channels / d_.groups != second.shape[1]) {
-          throw Error(ErrorCode::wrong_shape,
-                      second.text() + " has filters of " + std::to_string(second.shape[1]) + " channels, but " +
-                          first.text() + " has " + std::to_string(g.channels) +
-                          (d_.groups > 1 ? " in " + std::to_string(d_.groups) + " groups" : ""),
-                      bound_as());
-        }
-        break;
-      case Direction::dgrad:
-        g.filters = first.shape[1];
-        if (second.shape[0] != g.filters) {
-          throw Error(ErrorCode::wrong_shape,
-                      second.text() + " has " + std::to_string(second.shape[0]) + " filters, but " + first.text() +
-                          " has the outputs of " + std::to_string(g.filters),
-                      bound_as());
-        }
-        divides(second, g.filters, "filters");
-        g.channels = product(second.shape[1], d_.groups);
-        break;
-      default:
-        g.channels = first.shape[1];
-        g.filters = second.shape[1];
-        divides(first, g.channels, "channels");
-        divides(second, g.filters, "filters");
-        if (second.shape[0] != g.images) {
-          throw Error(ErrorCode::wrong_shape,
-                      second.text() + " has " + std::to_string(second.shape[0]) + " images, but " + first.text() +
-                          " has " + std::to_string(g.images),
-                      bound_as());
-        }
-    }
-    for (std::size_t i = d_.lacking(); i < 3; ++i) {
-      if (d_.direction == Direction::forward) forward_axis(g, first, second, i);
-      else if (d_.direction == Direction::dgrad) dgrad_axis(g, first, second, i);
-      else wgrad_axis(g, first, second, i);
-    }
-    return g;
-  }
-
-  [[nodiscard]] std::int64_t padded(const Given& x, std::size_t i) const {
-    const std::int64_t all = extent(x, i) + d_.axes[i].before + d_.axes[i].after;
-    if (all <= largest_image) return all;
-    throw Error(ErrorCode::size_overflow, x.text() + " has " + std::to_string(all) + " " + along[i] +
-                                              " with its padding: more than " + std::to_string(largest_image));
-  }
-
-  void forward_axis(Geometry& g, const Given& x, const Given& w, std::size_t i) const {
-    g.image[i] = extent(x, i);
-    g.taps[i] = extent(w, i);
-    const std::int64_t image = padded(x, i);
-    g.pixels[i] = g.taps[i] < 1 ? 0 : pixels_of(d_.axes[i], g.image[i], g.taps[i]);
-    if (g.pixels[i] >= 1) return;
-    throw Error(ErrorCode::wrong_shape,
-                w.text() + " spans " + std::to_string(g.taps[i] < 1 ? 0 : reach(d_.axes[i], g.taps[i])) + " " +
-                    along[i] + ", but " + x.text() + " has " + std::to_string(image) +
-                    " with its padding: no pixel of the output exists",
-                g.taps[i] < 1 ? "A filter has a row and a column at least." : "Choose a smaller filter, or pad more.");
-  }
-
-  void dgrad_axis(Geometry& g, const Given& dy, const Given& w, std::size_t i) const {
-    const AxisGiven& axis = d_.axes[i];
-    g.pixels[i] = extent(dy, i);
-    g.taps[i] = extent(w, i);
-    if (g.pixels[i] < 1 || g.taps[i] < 1) {
-      throw Error(
-          ErrorCode::wrong_shape, (g.pixels[i] < 1 ? dy : w).text() + " has no " + along[i],
-          g.taps[i] < 1 ? "A filter has a row and a column at least." : "A convolution's output has a pixel at least.");
-    }
-    const std::int64_t padded = (g.pixels[i] - 1) * axis.stride + reach(axis, g.taps[i]) + axis.output_padding;
-    if (padded > largest_image) {
-      throw Error(ErrorCode::size_overflow, "the image of " + dy.text() + " has " + std::to_string(padded) + " " +
-                                                along[i] + " with its padding: more than " +
-                                                std::to_string(largest_image));
-    }
-    g.image[i] = padded - axis.before - axis.after;
-    if (g.image[i] >= 1) return;
-    throw Error(ErrorCode::wrong_shape,
-                dy.text() + " has " + std::to_string(g.pixels[i]) + " " + along[i] + ", as an image of " +
-                    std::to_string(g.image[i]) + " would: no pixel of the gradient exists",
-                "Take the padding and the stride of the convolution.");
-  }
-
-  void wgrad_axis(Geometry& g, const Given& x, const Given& dy, std::size_t i) const {
-    const AxisGiven& axis = d_.axes[i];
-    g.image[i] = extent(x, i);
-    g.pixels[i] = extent(dy, i);
-    g.taps[i] = axis.filter;
-    (void)padded(x, i);
-    const std::int64_t pixels = pixels_of(axis, g.image[i], g.taps[i]);
-    if (pixels >= 1 && pixels == g.pixels[i]) return;
-    throw Error(ErrorCode::wrong_shape,
-                dy.text() + " has " + std::to_string(g.pixels[i]) + " " + along[i] + ", but a filter of " +
-                    std::to_string(axis.filter) + " over " + x.text() + " makes " + std::to_string(pixels),
-                "Take the filter size, the padding, the stride and the dilation of the convolution.");
-  }
-
-  // ---- addressing
-
-  static std::int32_t small(std::int64_t n) { return static_cast<std::int32_t>(n); }
-
-  // Over the images of X, as forward and weight gradient read them.
-  [[nodiscard]] Windows windows(const Given& x, const Geometry& g) const {
-    Windows w;
-    w.images = g.images;
-    w.image_stride = x.strides[0];
-    w.channels = g.channels / d_.groups;
-    w.channel_stride = x.strides[1];
-    for (std::size_t i = d_.lacking(); i < 3; ++i) {
-      w.axes[i] = {.extent = small(g.image[i]),
-                   .pixels = small(g.pixels[i]),
-                   .taps = small(g.taps[i]),
-                   .first = -d_.axes[i].before,
-                   .step = d_.axes[i].stride,
-                   .reach = d_.axes[i].dilation,
-                   .stride = stride(x, i)};
-    }
-    return w;
-  }
-
-  // Whether (c, t, r, s) is counted with the channels innermost: where those of the image lie together, else where
-  // those of the filters do. Filters that are packed are counted so whatever the image is.
-  [[nodiscard]] static bool channels_last(const Given& image, std::int64_t channels, const Given& w,
-                                          std::size_t of_filter) {
-    return w.packed || channels <= 1 || image.strides[1] == 1 || w.strides[of_filter] == 1;
-  }
-  // k of the filters as one stride, where it is one.
-  static void join(Operands& operands) {
-    const auto& k = std::get<Counted>(operands.addressing.b).k;
-    std::int64_t size = 1, step = 1;
-    for (auto axis = k.rbegin(); axis != k.rend(); ++axis) {
-      if (axis->size == 1) continue;
-      if (size == 1) step = axis->stride;
-      else if (axis->stride != step * size) return;
-      size *= axis->size;
-    }
-    operands.b.strides[1] = step;
-    operands.addressing.b = std::monostate();
-  }
-
-  // A as strides, where windows are single pixels one stride apart: of a 1 x 1 convolution without padding.
-  static void join_pixels(Operands& operands) {
-    const auto& w = std::get<Windows>(operands.addressing.a);
-    std::int64_t size = 1, step = 0;
-    for (std::size_t i = 3; i-- > 0;) {
-      const Windows::Axis& axis = w.axes[i];
-      const std::int64_t last = axis.first + (axis.pixels - std::int64_t{1}) * axis.step;
-      if (axis.taps != 1 || axis.first != 0 || last >= axis.extent) return;
-      if (axis.pixels == 1) continue;
-      if (size == 1) step = axis.step * axis.stride;
-      else if (axis.step * axis.stride != step * size) return;
-      size *= axis.pixels;
-    }
-    operands.a.strides = {w.image_stride, step, w.channel_stride};
-    operands.addressing.a = std::monostate();
-  }
-
-  [[nodiscard]] Operands forward(const Given& x, const Given& w, const Geometry& g) const {
-    Operands operands;
-    operands.a = {.data = x.data, .dtype = x.dtype, .strides = {}};
-    operands.b = {.data = w.data, .dtype = w.dtype, .strides = {0, 0, w.strides[0]}};
-    Windows over = windows(x, g);
-    over.channels_last = channels_last(x, over.channels, w, 1);
-    const Counted::Axis channel{over.channels, w.strides[1]};
-    Counted filters;
-    for (std::size_t i = 0; i < 3; ++i) filters.k[i + (over.channels_last ? 0 : 1)] = {g.taps[i], stride(w, i)};
-    filters.k[over.channels_last ? 3 : 0] = channel;
-    operands.addressing = {.a = over,
-                           .b = filters,
-                           .groups = {.count = d_.groups,
-                                      .a_stride = over.channels * x.strides[1],
-                                      .b_stride = g.filters / d_.groups * w.strides[0]},
-                           .parts = {}};
-    join(operands);
-    join_pixels(operands);
-    return operands;
-  }
-
-  // The pixels h = first + i * stride of an image's axis that the same taps touch, those taps backwards, and which
-  // pixels of dY they are.
-  struct AxisResidue {
-    Residue::Place place;
-    Windows::Axis axis;
-    std::int64_t tap = 0, tap_step = 0;  // of W: the first, and from one to the next
-  };
-  [[nodiscard]] std::vector<AxisResidue> residues(const Given& dy, const Geometry& g, std::size_t i) const {
-    const AxisGiven& axis = d_.axes[i];
-    const std::int64_t together = std::gcd(axis.stride, axis.dilation), apart = axis.stride / together;
-    std::vector<AxisResidue> all;
-    for (std::int64_t tap = 0; tap < std::min(apart, g.taps[i]); ++tap) {
-      // Pixels h with h + before = tap * dilation, but for a multiple of the stride.
-      std::int64_t first = (tap * axis.dilation - axis.before) % axis.stride;
-      if (first < 0) first += axis.stride;
-      if (first >= g.image[i]) continue;
-      const std::int64_t taps = (g.taps[i] - tap + apart - 1) / apart, reach = axis.dilation / together;
-      AxisResidue r;
-      r.place = {small(first), axis.stride, small(g.image[i])};
-      r.axis = {.extent = small(g.pixels[i]),
-                .pixels = small((g.image[i] - first + axis.stride - 1) / axis.stride),
-                .taps = small(taps),
-                .first = small((first + axis.before - tap * axis.dilation) / axis.stride - (taps - 1) * reach),
-                .step = 1,
-                .reach = small(reach),
-                .stride = stride(dy, i)};
-      r.tap = tap + (taps - 1) * apart;
-      r.tap_step = -apart;
-      all.push_back(r);
-    }
-    return all;
-  }
-
-  [[nodiscard]] Operands data_gradient(const Given& dy, const Given& w, const Geometry& g) const {
-    const std::int64_t filters = g.filters / d_.groups;
-    Operands operands;
-    operands.a = {.data = dy.data, .dtype = dy.dtype, .strides = {}};
-    operands.b = {.data = w.data, .dtype = w.dtype, .strides = {0, 0, w.strides[1]}};
-    Addressing& addressing = operands.addressing;
-    addressing.groups = {.count = d_.groups, .a_stride = filters * dy.strides[1], .b_stride = filters * w.strides[0]};
-    Residue part;
-    part.a.images = g.images;
-    part.a.image_stride = dy.strides[0];
-    part.a.channels = filters;
-    part.a.channel_stride = dy.strides[1];
-    part.a.channels_last = channels_last(dy, filters, w, 0);
-    const std::size_t at = part.a.channels_last ? 0 : 1;
-    part.b.k[part.a.channels_last ? 3 : 0] = {filters, w.strides[0]};
-    std::array<std::vector<AxisResidue>, 3> all;
-    for (std::size_t i = 0; i < 3; ++i) all[i] = residues(dy, g, i);
-    for (const AxisResidue& depth : all[0])
-      for (const AxisResidue& row : all[1])
-        for (const AxisResidue& column : all[2]) {
-          const AxisResidue* const of[] = {&depth, &row, &column};
-          part.b_first = 0;
-          for (std::size_t i = 0; i < 3; ++i) {
-            part.place[i] = of[i]->place;
-            part.a.axes[i] = of[i]->axis;
-            part.b.k[at + i] = {of[i]->axis.taps, of[i]->tap_step * stride(w, i)};
-            part.b_first += of[i]->tap * stride(w, i);
-          }
-          addressing.parts.push_back(part);
-        }
-    std::ranges::stable_sort(addressing.parts, std::ranges::greater(), &Residue::k);
-    if (!contraction()->parts) {  // one
-      addressing.a = addressing.parts[0].a;
-      addressing.b = addressing.parts[0].b;
-      if (w.data) operands.b.data = static_cast<char*>(w.data) + addressing.parts[0].b_first * size_of(w.dtype);
-      addressing.parts.clear();
-      join(operands);
-      join_pixels(operands);
-    }
-    return operands;
-  }
-
-  [[nodiscard]] Operands weight_gradient(const Given& x, const Given& dy, const Geometry& g) const {
-    Operands operands;
-    operands.a = {.data = dy.data, .dtype = dy.dtype, .strides = {0, dy.strides[1], 0}};
-    operands.b = {.data = x.data, .dtype = x.dtype, .strides = {}};
-    Counted pixels;
-    pixels.k[0] = {g.images, dy.strides[0]};
-    for (std::size_t i = 0; i < 3; ++i) pixels.k[i + 1] = {g.pixels[i], stride(dy, i)};
-    operands.addressing = {.a = pixels,
-                           .b = windows(x, g),
-                           .groups = {.count = d_.groups,
-                                      .along = Groups::Along::m,
-                                      .a_stride = g.filters / d_.groups * dy.strides[1],
-                                      .b_stride = g.channels / d_.groups * x.strides[1]},
-                           .parts = {}};
-    return operands;
   }
 
   Description d_;
