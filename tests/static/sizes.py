@@ -37,7 +37,6 @@ FUNCTIONS = {
 FILES = {
     "src/cpu/strips/phase.cpp": "one class, which lays a phase out",
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
-    "src/te/nest.cpp": "one class, which lowers a schedule",
     "src/te/choose.cpp": "one class, whose stages are chosen for each other",
 }
 
