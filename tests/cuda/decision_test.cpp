@@ -92,6 +92,13 @@ TEST(Decision, SaysWhyItIsNotFused) {
   EXPECT_EQ(text.find("not no"), text.npos) << text;
 }
 
+// Whoever forgets the last letter is told.
+TEST(Decision, SaysWhichArchitectureIsHoppers) {
+  const std::string text = plan_for(bias_relu, "sm_90").explain(ExplainPart::schedule, 512, 512, 512);
+  EXPECT_TRUE(text.starts_with("Hopper's own kernel is compiled for sm_90a:\nmma ")) << text;
+  EXPECT_EQ(plan_for(bias_relu, "sm_89").explain(ExplainPart::schedule, 512, 512, 512).find("Hopper"), text.npos);
+}
+
 TEST(Decision, SaysThatThereIsNoK) {
   EXPECT_EQ(decided(subject(bias_relu, "sm_90a"), {1, 64, 64, 0}).why, "there is no K");
 }

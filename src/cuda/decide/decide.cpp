@@ -98,6 +98,7 @@ Decision Decider::run() {
   place_workspace();
   place_phases();
   count_traffic();
+  if (d_.product && subject_.arch == "sm_90") d_.portable = "Hopper's own kernel is compiled for sm_90a";
   d_.error = error();
   d_.fast = product_ && !product_->schedule.mma && promotes(variant_.a) != 0 && subject_.request.fast;
   emit_passes(true);
