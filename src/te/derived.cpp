@@ -1,5 +1,6 @@
 // The calls that make stages: partial results, and copies to read from and to compute in.
 #include "te/calls.h"
+#include "te/interval.h"
 #include "te/reducer.h"
 #include "te/schedule.h"
 

@@ -1,6 +1,7 @@
 // A schedule lowered to its nest: loops, and the statements within (lowering.h).
 #include "te/nest.h"
 
+#include "te/linear.h"
 #include "te/lowering.h"
 
 #include <algorithm>
