@@ -61,18 +61,18 @@ TEST(Schedule, PrintsAndReadsBack) {
 
 TEST(Schedule, SaysWhatCannotBeRead) {
   const std::string whole = "pingpong 128x128x4 sub 64x2 aux 0 raster 8";
-  for (const auto& [text, why] : {std::pair<std::string, const char*>{"", "begins with none of pingpong, "},
-                                  {"pingpongs" + whole.substr(8), "begins with none of pingpong, "},
-                                  {"mma 128x128", "it has no tile and stages"},
-                                  {whole.substr(0, 20), "it has no sub 64x2"},
-                                  {whole.substr(0, 29), "it has no aux 0"},
-                                  {whole.substr(0, 34), "it has no raster 8"},
-                                  {whole + " prks", "\"prks\" is unknown"},
-                                  {whole + " looped parks", "\"parks\" is unknown, or has another place"},
-                                  {"stencil 256x32", "write it as \"stencil "},
-                                  {"bands 256x32", "write it as \"bands "},
-                                  {"direct 256", "write it as \"direct "}})
-    EXPECT_ERROR(ErrorCode::bad_schedule, why, (void)parse_schedule(text));
+  for (const auto& one : {std::pair<std::string, const char*>{"", "begins with none of pingpong, "},
+                          {"pingpongs" + whole.substr(8), "begins with none of pingpong, "},
+                          {"mma 128x128", "it has no tile and stages"},
+                          {whole.substr(0, 20), "it has no sub 64x2"},
+                          {whole.substr(0, 29), "it has no aux 0"},
+                          {whole.substr(0, 34), "it has no raster 8"},
+                          {whole + " prks", "\"prks\" is unknown"},
+                          {whole + " looped parks", "\"parks\" is unknown, or has another place"},
+                          {"stencil 256x32", "write it as \"stencil "},
+                          {"bands 256x32", "write it as \"bands "},
+                          {"direct 256", "write it as \"direct "}})
+    EXPECT_ERROR(ErrorCode::bad_schedule, one.second, (void)parse_schedule(one.first));
 }
 
 // Consumers abreast have all rows of a tile and half of its columns each: of products behind which nothing is reduced.
