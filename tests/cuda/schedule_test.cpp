@@ -319,6 +319,20 @@ TEST(Schedule, CandidatesAreLegalAndFitInSharedMemory) {
   }
 }
 
+// Subtiles of 64 columns are whole lines, which the model prefers where outputs are most of what moves (decision 0316).
+TEST(Schedule, ShortProductsStoreWholeLines) {
+  const EpilogueNeeds n = needs(2, 2);
+  const auto fillings = [&](std::int64_t k) {
+    std::vector<int> columns;
+    for (const Schedule& s : candidates(n, false, 0, k))
+      if (s.ping_pong && s.bm == 128 && s.bn == 128) columns.push_back(s.sub_n);
+    return columns;
+  };
+  EXPECT_EQ(fillings(960), (std::vector{32, 64}));
+  EXPECT_EQ(fillings(1024), (std::vector{32}));
+  for (const std::int64_t k : {64, 512, 960}) EXPECT_EQ(rank(n, 1, 8192, 8192, k, 132).front().sub_n, 64) << k;
+}
+
 TEST(Schedule, SaysWhyItIsIllegal) {
   Schedule s{.ping_pong = true, .bm = 128, .bn = 256, .stages = 4};
   EXPECT_NE(illegal(s, needs(2)).find("registers"), std::string::npos);

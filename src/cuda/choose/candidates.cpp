@@ -92,14 +92,21 @@ static bool all_on_their_way(Schedule& tile, const EpilogueNeeds& needs) {
   return illegal(tile, needs).empty() && resident(tile, needs) == beside;
 }
 
-// Behind a short K a consumer with three wide subtiles has them, beside at least four stages (decision 0306).
-static bool with_wide_subtiles(Schedule& tile, const EpilogueNeeds& needs) {
-  constexpr int wide = 64, least = 4;
-  if (!needs.short_k || needs.full_stages || consumer_rows(tile) * tile.bn < 3 * 64 * wide) return false;
+static constexpr int wide = 64;  // columns of a subtile
+
+// Wide subtiles beside at least four stages, if there is room.
+static bool fill_wide(Schedule& tile, const EpilogueNeeds& needs) {
+  constexpr int least = 4;
   tile.sub_n = wide, tile.d_buffers = 2, tile.aux_stages = needs.aux_bytes_column ? 2 : 0;
   for (tile.stages = 12; tile.stages >= least; --tile.stages)
     if (illegal(tile, needs).empty()) return true;
   return false;
+}
+
+// Behind a short K a consumer with three wide subtiles has them (decision 0306).
+static bool with_wide_subtiles(Schedule& tile, const EpilogueNeeds& needs) {
+  return needs.short_k && !needs.full_stages && consumer_rows(tile) * tile.bn >= 3 * 64 * wide &&
+         fill_wide(tile, needs);
 }
 
 Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
@@ -160,6 +167,7 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma, std::int6
         .mma = mma, .ping_pong = t.ping_pong, .abreast = t.abreast, .bm = t.bm, .bn = t.bn, .shifted = needs.shifted};
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
+    if (s.stages && s.sub_n < wide && !needs.turned && shows_lines(needs, k) && fill_wide(s, needs)) found.push_back(s);
   };
   if (needs.shifted || mma) {
     std::ranges::for_each(needs.shifted ? std::span<const Tile>(tiles_shifted) : mma_tiles, add);

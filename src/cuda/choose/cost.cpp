@@ -182,10 +182,12 @@ double operand_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extent
 
 // Of the epilogue's tiles and, as far as L2 does not keep them, of parts.
 double epilogue_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
-  constexpr double part = 0.66;  // of a part's bytes, which are written and read
+  constexpr double part = 0.66;       // of a part's bytes, which are written and read
+  constexpr double half_lines = 1.2;  // take so many times as long (decision 0316)
   const double parts =
       s.by_memory && !needs.counts_pixels ? double(tiles.all - whole_tiles(s, tiles, blocks)) * (s.split - 1) : 0;
-  return double(e.batch) * double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column) +
+  const double lines = shows_lines(needs, e.k) && (needs.turned || s.sub_n < 64) ? half_lines : 1;
+  return double(e.batch) * double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column) * lines +
          part * parts * left_by_part(s, needs, e);
 }
 

@@ -142,6 +142,12 @@ inline constexpr int narrowest_subtile = 16;
 [[nodiscard]] inline bool of_elements(const EpilogueNeeds& needs) {
   return !needs.reduces && !needs.holds && !needs.in_groups() && needs.parts == 1;
 }
+// Whether K is too short to hide that subtiles of less than 64 columns, and turned ones, are stored in parts of lines.
+// Of a longer K and of windows it was not measured (decision 0316).
+[[nodiscard]] inline bool shows_lines(const EpilogueNeeds& needs, std::int64_t k) {
+  constexpr std::int64_t hides = 1024;
+  return of_elements(needs) && !needs.windows && needs.element_bytes == 2 && k > 0 && k < hides;
+}
 // Whether tiles have columns in steps of eight, each consumer of its own (decision 0286). Two lines of a block of
 // random numbers lie in one fragment.
 [[nodiscard]] inline bool in_eights(const EpilogueNeeds& needs) {
