@@ -400,8 +400,8 @@ int later_blocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e
   if ((tiles.all - whole_tiles(s, tiles, multiprocessors)) * s.split > resident) return 0;  // others were taken before
   const double clocks = 1300 + left_by_part(s, needs, e) / (s.ping_pong ? 18 : 36);
   const double stage = stage_clocks(s, needs, e, crowded(s, needs, resident, multiprocessors));
-  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
-  return static_cast<int>(std::min(clocks / stage, std::max(0.0, double(k_blocks / s.split - 1))));
+  const std::int64_t of_part = ceil_div(e.k * needs.element_bytes, k_bytes(s)) / s.split;
+  return static_cast<int>(std::min(clocks / stage, std::max(0.0, double(of_part - 1))));
 }
 
 // The instructions of a strip: by bands, or by lanes.

@@ -10,8 +10,6 @@
 namespace postlude::inline v0::cuda {
 namespace {
 
-using lower::BufferKind;
-
 Placed placed(const Bound& bound) {
   Placed result;
   result.by_value = bound.by_value;
