@@ -505,6 +505,13 @@ const Case cases[] = {
        for (int i = 0; i < 100; ++i) index = te::floormod(index + 1, 8);
      },
      too_large},
+    {"ScheduleOfATarget", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       Target target = Target::parse("sm_90a");
+       target.schedule = "accumulator";
+       static_cast<void>(te::build(t.s, {t.a, t.b}, target));
+     },
+     "no main loop takes the schedule 'accumulator' here, and loops have their own"},
     {"MissingArgument", ErrorCode::missing_operand, [](Fixture& t) { static_cast<void>(te::lower(t.s, {t.b})); },
      "'A' is read and is no argument"},
     {"SizeThatNothingTells", ErrorCode::missing_operand,
