@@ -331,6 +331,7 @@ TEST(Schedule, ShortProductsStoreWholeLines) {
   EXPECT_EQ(fillings(960), (std::vector{32, 64}));
   EXPECT_EQ(fillings(1024), (std::vector{32}));
   for (const std::int64_t k : {64, 512, 960}) EXPECT_EQ(rank(n, 1, 8192, 8192, k, 132).front().sub_n, 64) << k;
+  EXPECT_FALSE(shows_lines(needs(2), 576)) << "without operands a fifth stage is worth more";
 }
 
 TEST(Schedule, SaysWhyItIsIllegal) {

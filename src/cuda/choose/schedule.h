@@ -142,11 +142,11 @@ inline constexpr int narrowest_subtile = 16;
 [[nodiscard]] inline bool of_elements(const EpilogueNeeds& needs) {
   return !needs.reduces && !needs.holds && !needs.in_groups() && needs.parts == 1;
 }
-// Whether K is too short to hide that subtiles of less than 64 columns, and turned ones, are stored in parts of lines.
-// Of a longer K and of windows it was not measured (decision 0316).
+// Whether K is too short to hide that subtiles of less than 64 columns, and turned ones, are stored in parts of lines,
+// and operands loaded so. Of a longer K and of windows it was not measured (decision 0316).
 [[nodiscard]] inline bool shows_lines(const EpilogueNeeds& needs, std::int64_t k) {
-  constexpr std::int64_t hides = 1024;
-  return of_elements(needs) && !needs.windows && needs.element_bytes == 2 && k > 0 && k < hides;
+  const std::int64_t most = needs.aux_bytes_column ? 1023 : 512;
+  return of_elements(needs) && !needs.windows && needs.element_bytes == 2 && k > 0 && k <= most;
 }
 // Whether tiles have columns in steps of eight, each consumer of its own (decision 0286). Two lines of a block of
 // random numbers lie in one fragment.
