@@ -14,7 +14,7 @@ NAMES = {
                  "rotate clamp min max minmax is_sorted is_permutation nth_element partition generate search mismatch_ "
                  "includes set_union merge iter_swap remove_if max_element for_each equal adjacent_find shuffle",
     "array": "array to_array", "atomic": "atomic atomic_flag atomic_thread_fence memory_order_relaxed",
-    "bit": "bit_cast bit_ceil bit_width countr_zero countl_zero popcount has_single_bit",
+    "bit": "bit_cast bit_ceil bit_floor bit_width countr_zero countl_zero popcount has_single_bit",
     "bitset": "bitset", "charconv": "from_chars to_chars", "chrono": "chrono", "concepts": "same_as integral floating_point convertible_to derived_from invocable",
     "condition_variable": "condition_variable", "deque": "deque", "exception": "exception_ptr current_exception rethrow_exception exception uncaught_exceptions",
     "filesystem": "filesystem", "fstream": "ifstream ofstream fstream", "functional": "function less greater plus hash invoke reference_wrapper",

@@ -37,7 +37,6 @@ FUNCTIONS = {
 FILES = {
     "src/cpu/strips/phase.cpp": "one class, which lays a phase out",
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
-    "src/te/choose.cpp": "one class, whose stages are chosen for each other",
 }
 
 NO_FUNCTION = re.compile(r" *(if|for|while|switch|catch|else|do|return|namespace|struct|class|enum|union|extern|using|public|"
