@@ -199,9 +199,11 @@ class StatementReader : private ExpressionReader {
       return;
     }
     refuse(refused_operators);
+    const bool prints = at(first).kind == ExprKind::call && at(tree_.child(at(first))).text == "print";
     source_.fail(ErrorCode::unsupported_syntax, at(first).span, "the value of this expression is not used",
-                 depth_ > 0 ? "Assign it to a name, or return it."
-                            : "Python's own part of the file goes under if __name__ == \"__main__\":");
+                 depth_ == 0 ? "Python's own part of the file goes under if __name__ == \"__main__\":"
+                 : prints    ? std::string(synonym("print"))
+                             : "Assign it to a name, or return it.");
   }
 
   // An augmented assignment has "+=" or the like.
