@@ -61,7 +61,9 @@ Command add_explain(CLI::App& app, bool& json) {
       explain->add_flag(flag, options->wanted[i], parts[i].help);
     }
   }
-  explain->footer("Without a part, a summary: graph, phases, placement, schedule, bytes, operations and the floor.");
+  explain->footer(
+      "Without a part, a summary: graph, phases, placement, schedule, bytes, operations and the floor. Without --gemm, "
+      "--stream or --conv all is for a typical shape, which the summary names.");
   return {explain, [options, &json] {
             const std::optional<Sizes> sizes = make_sizes(options->problem);
             Sizes at = sizes.value_or(Sizes{});
