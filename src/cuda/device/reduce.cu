@@ -428,7 +428,7 @@ template <int n, class S> DEVICE S hear_tiles(const Params& p, int batch, int ro
   }
   return x;
 }
-// By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
+// By a warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
 template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i64 memory, u32 tag, int lane) {
   constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold
   // What few bytes are written to and memory has, L2 fetches before they can be read.

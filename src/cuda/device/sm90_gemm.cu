@@ -292,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   if (warpgroup == 0) {
     registers_shrink<PRODUCER_REGISTERS>();
 #if TELLS
-    if (warp == 3) fold_shares(one, tag, lane_id());
+    if (warp >= first_folder) fold_shares(one, tag, warp - first_folder, lane_id());
     if (loads) load.begin(all, Loop::first(), warp != 0);
 #elif FINISHES && !TAGS
     if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);

@@ -342,9 +342,11 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 #endif
 
 #if TELLS
-// Warp 3 of the producer folds each tile's share of its rows.
-DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
-  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
+// The producer's last warp folds each tile's share of its rows, or the last two take tiles in turns: a share is a few reads of L2 that
+// wait for each other (decision 0315).
+constexpr int FOLDERS = AUX_STAGES ? 1 : 2, first_folder = 4 - FOLDERS;  // its warp
+DEVICE void fold_shares(const Params& p, u32 tag, int number, int lane) {
+  for (int t = Loop::first() + number * Loop::step(); Loop::has(p, t); t += FOLDERS * Loop::step()) {
 #if AGAIN
     if (Loop::turn(p, t).second) continue;
 #endif
