@@ -2,6 +2,7 @@
 // orders against a double loop. It is longer than most because all of them go through one set of
 // operands and one expectation.
 #include "cpu/product/gemm.h"
+#include "cpu/product/small.h"
 
 #include <postlude/error.h>
 
@@ -512,6 +513,37 @@ TEST_P(GemmTest, SmallProductsHaveTheSameBitsOnAnyThreads) {
       if (threads == 1) alone = out;
       EXPECT_EQ(std::memcmp(alone.data(), out.data(), out.size() * sizeof(float)), 0)
           << m << " x " << n << " x " << k << ", " << threads << " threads";
+    }
+  }
+}
+
+// A call that is recorded has the bits of one that finds its kernels, where a product is one tile and where it is more.
+TEST_P(GemmTest, RecordedSmallProductsHaveTheSameBits) {
+  std::mt19937 random(31);
+  const std::vector<float> bias(80, 0.5f);
+  for (Int m = 1; m <= 26; ++m) {
+    for (const Int n : {1, 5, 8, 9, 16, 17, 32, 33, 48, 49, 64, 65}) {
+      for (const Int k : {1, 3, 4, 7, 40}) {
+        for (const Strides along : {Strides::rows, Strides::columns}) {
+          const Operand a(m, k, DType::f32, Strides::dense, Data::any, random);
+          const Operand b(k, n, DType::f32, along, Data::any, random);
+          const Product product{m, n, k, a.matrix, b.matrix, nullptr, {}};
+          const Blocking blocking = choose_blocking(shape_of(product), isa());
+          if (blocking.small == Small::no) continue;
+          Scratch scratch(blocking, 1);
+          std::vector<float> found(static_cast<std::size_t>(m * n), 7.0f), recorded = found;
+          Direct direct;
+          direct.row_stride = n;
+          if (m % 2 == 0) direct.bias = bias.data(), direct.lo = 0;
+          scratch.options.direct = &direct;
+          direct.out = found.data();
+          run(product, blocking, scratch.options);
+          direct.out = recorded.data();
+          SmallCalls(product, blocking, scratch.options).run();
+          ASSERT_EQ(std::memcmp(found.data(), recorded.data(), found.size() * sizeof(float)), 0)
+              << describe(product, Strides::dense, along);
+        }
+      }
     }
   }
 }

@@ -238,6 +238,8 @@ struct Kernels {
   void (*depthwise)(const DepthwiseRun& run) = nullptr;
   void (*depthwise_gradient)(const DepthwiseGradient& run) = nullptr;
   void (*small)(const SmallRun& run) = nullptr;
+  // What `small` would find each time for a run that is one tile; null for others (decision 0317).
+  void (*(*one_tile)(const SmallRun& run))(const SmallRun& run) = nullptr;
   // A contiguous in K, and a direct without `add`, which stores to c. Null in vectors of four.
   void (*upright)(const SmallRun& run) = nullptr;
   // to[i * to_row + x] = from[x * width + i] of 1 to 4 elements i.

@@ -205,6 +205,10 @@ class SmallProduct {
     if (calls_ == nullptr) return kernel(run);
     calls_->push_back([kernel, run] { kernel(run); });
   }
+  void multiply(const SmallRun& run) const {
+    const auto tile = calls_ == nullptr ? nullptr : tiles_.one_tile(run);
+    call(tile == nullptr ? tiles_.small : tile, run);
+  }
   template <class F>
   void later(F f) const {
     if (calls_ == nullptr) return f();
@@ -297,19 +301,20 @@ class SmallProduct {
       run.asks = direct != nullptr && product_.m * product_.n > large_b;
       run.a = left, run.a_row = a.row_stride, run.a_step = a.column_stride;
       run.b = b.tiles + parted, run.b_step = b.tiles_row, run.columns = tiled - parted, run.k = product_.k;
-      run.c = c + parted, run.c_row = c_row, run.direct = direct, run.row0 = row0, run.joined = blocking_.joined;
+      run.c = c + parted, run.c_row = c_row, run.row0 = row0, run.joined = blocking_.joined;
+      if (direct != nullptr && !stores_only(*direct)) run.direct = direct;
       if (b.panel != nullptr) {
         for (; run.column0 < tiled; run.column0 += kernels_.panel, run.c += kernels_.panel) {
           run.rows = row1 - row0, run.columns = std::min<std::int64_t>(kernels_.panel, tiled - run.column0);
           later([this, at = run.column0, columns = run.columns, b] { pack(at, columns, b.panel, b.tiles_row); });
-          call(tiles_.small, run);
+          multiply(run);
         }
       }
       run.streams = streams_ && b.panel == nullptr;
       const std::int64_t height = height_of_rows(tiled);
       for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += run.rows) {
         run.rows = row1 - row < 2 * height ? row1 - row : height;
-        call(tiles_.small, run);
+        multiply(run);
         run.a += run.rows * a.row_stride, run.c += run.rows * c_row, run.row0 += run.rows;
       }
     }
