@@ -42,48 +42,84 @@ constexpr std::int64_t most_streamed = 8, streamed_in_l1 = 8 << 10;
 // More than a store leaves fewer registers; tiles of more than a few rows make the same sums.
 constexpr std::int64_t most_streamed_with_more = 2;
 
-// The cycles of a product, about: one multiplication of vectors each, as Zen 4 does; a processor
-// that does two is bound by loads there.
+// What the forms of a product execute, in cycles, about, and what they take to begin (`tiles`, `dots`, ...), by vectors
+// of 16, 8 and 4: the figures that choose best among what ten thousand products took (decision 0317).
+struct Rates {
+  double tiles, tile, tile_step, step, part;  // a row of a vector; its steps; each step; one of a part of a vector
+  double few_steps, packs, packed;            // B's vectors from columns
+  double dots, dot, dot_step, dot_rest;       // vectors along K, and a part of one
+  double few_columns, few_gathered, gathers, gathered;  // B's columns from rows
+  double uprights, upright, upright_step, turned, back;
+  double crosses, cross, cross_step, cross_turned;
+  double joins, join, join_columns, join_step, parted;
+};
+constexpr Rates rates_of_16 = {15,  1.2, 0.92, 1.1, 0,   25, 50,  4.1, 35,  2.6, 1.02, 0,   46,   0.43, 184,
+                               2.7, 64,  15,   1.4, 3.2, 38, 120, 11,  1.2, 4,   38,   2.4, 0.56, 0.64, 1.47};
+constexpr Rates rates_of_8 = {27,  5,  0.59, 0.7,  0,    16, 43,  2.7, 31,   1.6, 0.71, 0,   18, 0.29, 50,
+                              1.9, 52, 17,   0.72, 1.05, 71, 168, 36,  1.03, 1.1, 37,   5.7, 0,  0.72, 0.25};
+constexpr Rates rates_of_4 = {17, 5, 0.88, 0.64, 30, 10, 150, 13.6, 32, 4.4, 0.68, 39, 20, 0.34, 222, 57};
+
 struct Cycles {
   std::int64_t m, n, k, lanes;
 
-  // Vectors along N, of half the length for few columns of a long K (kernels_for_columns). Tiles of one row or so wait
-  // for additions: those have four chains of them.
-  [[nodiscard]] std::int64_t tiles() const {
-    const bool half = 2 * n == lanes || (2 * n < lanes && k >= 48);
-    return half ? m * ((k + 3) * 3 / 4 + (2 * n < lanes ? 12 : 0)) + k : m * ceil_div(n, lanes) * (k + 3) + k;
+  // Vectors along N, of half the length for few columns of a long K (kernels_for_columns).
+  [[nodiscard]] double tiles() const {
+    const Rates& r = rates();
+    const double rows = real(m), steps = real(k), parts = n % lanes == 0 ? 0 : real(ceil_div(m, row_group));
+    if (lanes == 16 && (2 * n == lanes || (2 * n < lanes && k >= 48)))
+      return r.tiles + rows * (0.76 * steps + (2 * n < lanes ? 8 : 2)) + r.step * steps;
+    return r.tiles + rows * real(ceil_div(n, lanes)) * (r.tile_step * steps + r.tile) +
+           (r.step + r.part * parts) * steps;
   }
-  // B along N from B along K: squares of lanes x lanes, three shuffles a vector of each.
-  [[nodiscard]] std::int64_t packing() const {
-    return k <= most_interleaved ? k * n / 4 : ceil_div(n, lanes) * ceil_div(k, lanes) * lanes * 7;
+  // B along N from B along K.
+  [[nodiscard]] double packing() const {
+    if (k <= most_interleaved) return rates().few_steps + 0.2 * real(k * n);
+    return rates().packs + rates().packed * real(ceil_div(n, lanes) * round_up(k, 8));
   }
-  // The same for the last columns of N beside tiles of the others; `apart` are gathered a line each.
-  [[nodiscard]] std::int64_t tail(std::int64_t columns, bool apart) const {
-    return m * columns * dot() + columns * k + (apart ? 3 * k : 0) + 100;
-  }
-  // Vectors along K, the long ones of which cross lines, and a sum, of which 16 take as many vectors of 16.
-  [[nodiscard]] std::int64_t dot() const { return ceil_div(k, lanes) + k * lanes / 1024 + (lanes == 16 ? 4 : 6); }
-  // More columns than pass at once read A again: rows of more than a page that L2 does not hold come late each time.
-  [[nodiscard]] std::int64_t dots() const {
+  // Vectors along K, and a sum. More columns than pass at once read A again: rows of more than a page that L2 does not
+  // hold come late each time.
+  [[nodiscard]] double dots() const {
+    const Rates& r = rates();
     const bool late = lanes > 4 && n > rows_at_once && k > row_of_page && m * k > 2 * b_in_l2;
-    return m * n * dot() * (late ? 4 : 3) / 3;
+    const double each = r.dot + r.dot_step * real(ceil_div(k, lanes)) + (k % lanes == 0 ? 0 : r.dot_rest);
+    return r.dots + real(m) * real(n) * each * (late ? 4.0 / 3 : 1);
   }
-  // Vectors along M: 20 instructions turn four steps, or a part of them, and 40 four columns of the output.
-  [[nodiscard]] std::int64_t upright() const {
-    return ceil_div(m, lanes) * (k * n + ceil_div(n, 8) * round_up(k, 4) * 3 + (n == 1 ? 0 : ceil_div(n, 4) * 36) + 20);
+  // B along K from B along N.
+  [[nodiscard]] double gathering() const {
+    const Rates& r = rates();
+    if (n == 1 || k == 1) return 0;
+    return n <= most_interleaved ? r.few_columns + r.few_gathered * real(k * n)
+                                 : r.gathers + r.gathered * real(ceil_div(n, 8) * k);
+  }
+  // Dot products of the last columns of N beside tiles of the others; `apart` are gathered a line each.
+  [[nodiscard]] std::int64_t tail(std::int64_t columns, bool apart) const {
+    const std::int64_t dot = ceil_div(k, lanes) + k * lanes / 1024 + (lanes == 16 ? 4 : 6);
+    return m * columns * dot + columns * k + (apart ? 3 * k : 0) + 100;
+  }
+  // Vectors along M: four steps are turned, or a part of them, and four columns of the output.
+  [[nodiscard]] double upright() const {
+    const Rates& r = rates();
+    const double turned = real(ceil_div(n, 8) * round_up(k, 4)), back = n == 1 ? 0 : real(ceil_div(n, 4));
+    return r.uprights +
+           real(ceil_div(m, lanes)) * (r.upright_step * real(k * n) + r.turned * turned + r.back * back + r.upright);
   }
   // The same of B's columns by A's rows, whose vectors lie along rows of the output.
-  [[nodiscard]] std::int64_t crossed() const {
-    return ceil_div(n, lanes) * (k * m + ceil_div(m, 8) * round_up(k, 4) * 3 + 20);
+  [[nodiscard]] double crossed() const {
+    const Rates& r = rates();
+    const double turned = real(ceil_div(m, 8) * round_up(k, 4));
+    return r.crosses + real(ceil_div(n, lanes)) * (r.cross_step * real(k * m) + r.cross_turned * turned + r.cross);
   }
-  // Vectors of rows that follow one another, of K up to 8 (decision 0230). Of rows of A that do so too, a vector's are
-  // parted by k (k - 1) shuffles, and a row's tile is counted as it takes on a Xeon (decision 0309).
+  // Vectors of rows that follow one another, of K up to 8 (decision 0230). Of rows of A that do so too (`close`), those
+  // of 16 are parted by k (k - 1) shuffles (decision 0309).
   [[nodiscard]] bool joins(bool close) const {
-    if (n >= lanes || k > most_joined) return false;
-    return close && lanes == 16 ? 5 * close_joined() < m * (20 + 2 * k) : m >= narrow_rows && joined() < tiles();
+    return n < lanes && k <= most_joined && (lanes < 16 || close || m >= narrow_rows) && joined(close) < tiles();
   }
-  [[nodiscard]] std::int64_t close_joined() const {
-    return 30 + n * (k + 2) + ceil_div(m, lanes) * (n * (k + 2) + k * k + 4);
+  [[nodiscard]] double joined(bool close) const {
+    const Rates& r = rates();
+    const double shuffles = k == 1 ? 0 : real(k * k), vectors = real(ceil_div(m, lanes)), each = real(n * (k + 2));
+    if (lanes < 16 || close)
+      return r.joins + r.join_columns * each + vectors * (r.join_step * each + r.parted * shuffles + r.join);
+    return 30 + real(n * (k + 3)) + vectors * (0.5 * real(n * (3 * k + 2)) + 24 * real(ceil_div(k, 4)));
   }
   // Wider ones, whose vectors would cross lines: a line at a time, which takes 20 columns or so to begin for each step
   // of K, and rows that pass B together (decision 0277).
@@ -91,14 +127,10 @@ struct Cycles {
     return lanes == 16 && n % lanes != 0 && k <= most_lined && n > 20 * (k + 1) &&
            m >= std::max<std::int64_t>(10, 4 * k) && m > c_in_l1 / n;
   }
-  [[nodiscard]] std::int64_t joined() const {
-    return 30 + n * (k + 3) + ceil_div(m, lanes) * (n * (3 * k + 2) / 2 + ceil_div(k, 4) * 24);
-  }
-  // B along K from B along N; of AVX-512 two and a half cycles for each step of eight columns.
-  [[nodiscard]] std::int64_t gathering() const {
-    if (n <= most_interleaved) return k * n / 4;
-    return lanes == 16 ? ceil_div(n, 8) * k * 5 / 2 : 8 * k;
-  }
+
+ private:
+  [[nodiscard]] const Rates& rates() const { return lanes == 16 ? rates_of_16 : lanes == 8 ? rates_of_8 : rates_of_4; }
+  [[nodiscard]] static double real(std::int64_t x) { return static_cast<double>(x); }
 };
 
 // More than a panel in an odd number of lines, as steps a multiple of 2 KB apart share a few of L1's sets.
@@ -415,31 +447,32 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   // More rows decide nothing else, and their cycles would overflow.
   const Cycles cycles{std::min<std::int64_t>(shape.m, 1 << 30), shape.n, shape.k, kernels.lanes};
   const bool joined = kernels.upright && shape.a_k_major && cycles.joins(shape.a_close);
-  const std::int64_t rows_joined = shape.a_close && kernels.lanes == 16 ? cycles.close_joined() : cycles.joined();
-  const std::int64_t tiles = (joined ? rows_joined : cycles.tiles()) + (shape.b_n_major ? 0 : cycles.packing());
-  const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
-  // Five for four of what tiles are counted, and six for four of what dot products are (decision 0178).
-  if (narrow && kernels.upright && shape.m >= kernels.lanes && 6 * cycles.upright() < 4 * dots &&
-      (shape.n == 1 || 5 * cycles.upright() < 4 * tiles)) {
+  const bool lies = shape.b_n_major || (shape.b_k_major && shape.n == 1);
+  // The last columns, which fill no vector, may be dot products.
+  const std::int64_t rest = shape.n % kernels.lanes, tail = cycles.tail(rest, shape.b_n_major);
+  const bool apart = rest > 0 && shape.n > kernels.lanes && shape.a_k_major && tail < cycles.m * shape.k;
+  const Cycles in_tiles{cycles.m, shape.n - (apart ? rest : 0), shape.k, kernels.lanes};
+  const double tiles = (joined  ? cycles.joined(shape.a_close)
+                        : apart ? in_tiles.tiles() + static_cast<double>(tail)
+                                : in_tiles.tiles()) +
+                       (lies ? 0 : in_tiles.packing());
+  const double dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
+  if (narrow && kernels.upright && cycles.upright() < dots && (!fits || cycles.upright() < tiles))
     return {Small::upright, 0, nullptr};
-  }
-  if (narrow && (dots < tiles || !fits || shape.n == 1)) return {Small::as_it_lies, shape.n, nullptr};
+  if (narrow && (dots < tiles || !fits)) return {Small::as_it_lies, shape.n, nullptr};
   if (!fits) return no("blocks gain more");
   if (!shape.b_n_major && !shape.b_k_major) return no("B is contiguous along neither axis");
   // Few rows of a B along K are dot products too, of the kernel for few rows; what few threads share begins at once.
   const bool one_thread = multiplies(least_for_threads - 1);
   const bool as_dots = shape.b_k_major && is_thin(shape) && shape.a_k_major && cycles.dots() < tiles;
   if (as_dots && !one_thread) return no("B's columns are dot products as they lie");
-  // Three for two of what dot products are counted. Of a shorter K packing is less than turning (decision 0267).
+  // Of a shorter K packing is less than turning (decision 0267).
   if (kernels.upright && shape.b_k_major && shape.a_k_major && shape.m <= 8 && shape.k > most_interleaved &&
-      cycles.crossed() < tiles && 3 * cycles.crossed() < 2 * dots)
+      cycles.crossed() < tiles && cycles.crossed() < dots)
     return {Small::crossed, 0, nullptr};
   if (as_dots) return {Small::as_it_lies, shape.n, nullptr};
-  if (cycles.lines()) return {shape.b_n_major ? Small::as_it_lies : Small::packed, 0, nullptr, true};
-  const std::int64_t rest = shape.n % kernels.lanes;
-  const bool apart =
-      rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest, shape.b_n_major) < cycles.m * shape.k;
-  return {shape.b_n_major ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr, joined};
+  if (cycles.lines()) return {lies ? Small::as_it_lies : Small::packed, 0, nullptr, true};
+  return {lies ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr, joined};
 }
 
 void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& shape) {
