@@ -1036,6 +1036,21 @@ TEST_P(GemmTest, FewRowsAreTurnedWhereKIsLong) {
   for (const Int m : {25, 39}) check(m, 421, 519, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
 }
 
+// Of a long K a panel is passed at once, and accumulators less often (decision 0317).
+TEST_P(GemmTest, PanelsOfALongKArePassedAtOnce) {
+  const auto blocking = [this](Int m, Int k, bool packed = false) {
+    return choose_blocking({.m = m, .n = 700, .k = k, .packed_b = packed, .b_k_major = true}, isa());
+  };
+  for (const Int m : {70, 320}) {
+    EXPECT_EQ(blocking(m, 900).k_block, 912);
+    EXPECT_EQ(blocking(m, 900).column_block, max_panel);
+  }
+  EXPECT_EQ(blocking(321, 900).k_block, 464);
+  EXPECT_GT(blocking(70, 512).column_block, max_panel);
+  EXPECT_EQ(blocking(70, 900, true).k_block, blocking(5000, 900, true).k_block);
+  for (const Int m : {70, 205}) check(m, 141, 1301, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
+}
+
 // Threads have the same number of elements, to a block: the last column block may be narrow and the
 // last row group low.
 TEST_P(GemmTest, ThreadsShareElementsEvenly) {

@@ -33,6 +33,10 @@ constexpr std::int64_t whole_block_words = 160 << 10;
 // 0172).
 constexpr BlockSize panel_block = {512, 128};
 constexpr std::int64_t panel_words = 8 << 10;  // of one panel, where L1 does not hold the block
+// Of more steps than that block has a panel is passed at once: accumulators pass less often, and what a panel is larger
+// than L1 is asked for (decision 0317).
+constexpr BlockSize long_panel = {1024, max_panel};
+constexpr std::int64_t long_panel_rows = 320;
 constexpr std::int64_t panel_rows = 192;
 // Few rows of A, and B contiguous in K: packing B would be a third of the time, so the product is
 // turned. More rows than one panel has take a second one, of low tiles (decision 0314).
@@ -146,6 +150,9 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
     return {whole_block.steps, std::clamp<std::int64_t>(fit, max_panel, whole_block.columns)};
   }
   const bool words_of_one = kernels.word_elements == 1 && !kernels.terms;
+  if (!shape.packed_b && shape.b_k_major && words_of_one && steps > panel_block.steps && shape.m <= long_panel_rows &&
+      !may_split(shape))
+    return long_panel;
   if (!shape.packed_b && shape.b_k_major && words_of_one && shape.m <= panel_rows) {
     const bool panel_fits = steps * max_panel <= panel_words && steps * panel_block.columns > panel_words;
     return {panel_block.steps, panel_fits ? max_panel : panel_block.columns};
