@@ -18,6 +18,7 @@ struct BlockSize {
 };
 constexpr BlockSize usual_block = {512, 256};
 constexpr BlockSize shallow_block = {128, 512};  // K up to 128
+constexpr BlockSize one_block = {1024, 128};     // f32 of a K up to that: accumulators pass once (decision 0317)
 // AMX multiplies so fast that A should be packed for few column blocks; 24 rows of it take half of
 // L1. Wider blocks would leave threads nothing to share (decision 0030).
 constexpr BlockSize amx_block = {256, 512};
@@ -157,6 +158,7 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
     const bool panel_fits = steps * max_panel <= panel_words && steps * panel_block.columns > panel_words;
     return {panel_block.steps, panel_fits ? max_panel : panel_block.columns};
   }
+  if (!shape.packed_b && words_of_one && steps > usual_block.steps && steps <= one_block.steps) return one_block;
   return steps <= shallow_block.steps ? shallow_block : usual_block;
 }
 
