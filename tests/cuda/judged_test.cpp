@@ -195,6 +195,31 @@ TEST(Decision, ForetellsHundredsOfBytes) {
   }
 }
 
+// Beside lanes that shift rows of A and B, parts that lie in memory are foretold to spill in narrow held tiles, and
+// others of the same tile are tried.
+TEST(Decision, ForetellsShiftedPartsThatSpill) {
+  const char* const text = "def f(acc):\n    D: bf16 = acc - logsumexp(acc, axis=1)\n    return D\n";
+  const auto by = [&](const char* schedule, const Judge& judge) {
+    const Subject s = subject(text, "sm_90a", schedule);
+    Layout layout = usual_layout(s.problem, *s.program, {1, 53, 2731, 7168});
+    layout.b.strides = {0, 2731, 1};
+    return decide(s, layout, judge);
+  };
+  int asked = 0;
+  const Decision d = by("", [&](const auto&) { return ++asked, std::string(); });
+  EXPECT_EQ(asked, 1) << d.describe();
+  EXPECT_EQ(d.considered[0].reason, "it would spill") << d.describe();
+  EXPECT_TRUE(d.considered[0].schedule.by_memory && d.considered[0].schedule.shifted) << d.describe();
+  EXPECT_NE(d.describe().find("held for its rows' statistics"), std::string::npos) << d.describe();
+  if (compiler_version().empty()) return;
+  const auto spilt = [&](const Schedule& schedule) {
+    const Decision its = by(to_string(schedule).c_str(), [](const auto&) { return std::string(); });
+    return compile(*its.kernels.back().source, "sm_90a").spill_bytes;
+  };
+  EXPECT_GT(spilt(d.considered[0].schedule), 50);
+  EXPECT_LE(spilt(d.chosen()->schedule), 16);
+}
+
 // What is next is compiled beside what is held and reads ahead, from 96 accumulators on (24 bytes of this one).
 TEST(Decision, ExpectsHeldTilesToSpill) {
   const auto may = [](const std::string& x) {

@@ -281,12 +281,19 @@ constexpr int much_to_spill = 200;  // of what is foretold to spill, some kernel
 constexpr int far_too_much = 600;   // bytes: narrower subtiles of the same tile spill too (5 of 5 that were recorded)
 constexpr const char* would_spill_much = "it would spill hundreds of bytes";
 
+// Held tiles of few columns, whose parts lie in memory, beside lanes that shift: 52 to 260 bytes of more rows than 32.
+constexpr int fewest_of_shifted_parts = 52;
+bool keeps_shifted_parts(const Schedule& s, const EpilogueNeeds& needs, std::int64_t m) {
+  return s.shifted && s.by_memory && needs.holds && s.bn <= 64 && few_rows(m) == 0;
+}
+
 // Why a schedule is not compiled, as it is foretold to spill more than the bytes it may.
 std::string foretold(const FusedEpilogue& epilogue, const Schedule& schedule, const Site& site, int may) {
   const EpilogueNeeds& needs = epilogue.needs;
   const CodeForm form{looped(epilogue, schedule, site.shape.k), apart(needs, schedule, site.shape.k),
                       divides_columns(schedule, needs, site.columns)};
   int bytes = foretold_bytes(epilogue, schedule, form);
+  if (keeps_shifted_parts(schedule, needs, site.shape.m)) bytes = std::max(bytes, fewest_of_shifted_parts);
   if (may >= much_to_spill) bytes = std::max(bytes, bytes_beside_statistics(epilogue, schedule, form));
   if (bytes == 0 || (bytes <= may && may >= much_to_spill)) return {};
   return bytes < far_too_much ? "it would spill" : would_spill_much;
@@ -300,7 +307,7 @@ std::string would_spill(const Schedule& s, const std::vector<Considered>& before
     const bool narrower_too = spilled(one.reason) >= far_too_much || one.reason == would_spill_much;
     if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
         one.schedule.looped == s.looped && registers(one.schedule) <= registers(s) &&
-        (one.schedule.sub_n <= s.sub_n || narrower_too))
+        (!s.shifted || s.by_memory || !one.schedule.by_memory) && (one.schedule.sub_n <= s.sub_n || narrower_too))
       return first_words(one.schedule) + (one.reason.starts_with(spills)             ? " spilt"
                                           : one.reason.starts_with("it would spill") ? " would spill"
                                                                                      : " compiled no better");
