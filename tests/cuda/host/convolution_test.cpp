@@ -290,7 +290,9 @@ TEST(Emission, ReadsFiltersOfGroupsAsTheyLie) {
     for (const gpu_tests::Direction direction : {gpu_tests::Direction::forward, gpu_tests::Direction::dgrad}) {
       c.direction = direction;
       all.push_back(convolving(c, bias, ""));
-      if (c.seed % 3 == 0 && c.conv.stride[0] == 1)
+      // Where a group's columns fit no tile, no schedule of tiles can be asked for.
+      const bool in_tiles = !all.back().call.describe().starts_with("portable");
+      if (c.seed % 3 == 0 && c.conv.stride[0] == 1 && in_tiles)
         all.push_back(convolving(c, bias, "pingpong 64x64x6 sub 32x2 aux 0 raster 2 cluster 2x1"));
     }
   thin_out(all);
