@@ -80,12 +80,14 @@ template <class Passage>
 DEVICE void run_first(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2],
                       Passage& by) {
   epilogue.reset();
-  run_subtiles(p, tile, epilogue, acc, kept, by);
 #if ROLLED
+  run_subtiles(p, tile, epilogue, acc, acc, by);
   #pragma unroll
   for (int i = 0; i < MI; ++i)
     #pragma unroll
     for (int j = 0; j < WG_COLUMNS / 2; ++j) kept[i][j] = acc[i][j];
+#else
+  run_subtiles(p, tile, epilogue, acc, kept, by);
 #endif
   epilogue.end(p, tile);
 }
