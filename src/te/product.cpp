@@ -41,7 +41,7 @@ OperationPtr lone_stage(const ScheduleNode& schedule) {
     if (output.op().node()->followed != followed) return nullptr;
   if (!followed)
     return schedule.stages.size() == 1 && schedule.outputs.size() == 1 ? schedule.outputs[0].op().node() : nullptr;
-  const OperationPtr& origin = followed->accumulator.op().node();
+  const OperationPtr origin = followed->accumulator.op().node();
   const bool by_columns = followed->column + 1 == origin->axes.size();
   return by_columns && schedule.outputs.size() == followed->graph.outputs().size() ? origin : nullptr;
 }
