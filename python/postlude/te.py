@@ -515,9 +515,9 @@ _taking("set_store_predicate", condition="a condition")
 
 def __getattr__(name: str) -> Any:
     """The other elementwise operations of the epilogue language: te.exp, te.gelu, ..."""
-    if name.startswith("_") or name not in public:
-        if name.startswith("_"):
-            raise AttributeError(f"module 'postlude.te' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise AttributeError(f"module 'postlude.te' has no attribute {name!r}")
+    if name not in public:
         guess = _core.closest(name, [*public, *(other for other in globals() if not other.startswith("_"))])
         raise missing_attribute("undefined_name", f"postlude.te has no {_core.quoted(name)}", f"Did you mean '{guess}'?" if guess else
                                 "It has the elementwise operations that help(post.ops) lists, and reductions.")
