@@ -1,6 +1,6 @@
 // Whole epilogues on the CPU: against the reference for every broadcast class, dtype, stride and
 // odd shape, on every instruction set; the same bits for any number of threads; no allocation while
-// running.
+// running. It is longer than most because all of them run through one harness.
 #include "cpu/isa.h"
 #include "cpu/strips/ops.h"
 #include "cpu/strips/phase.h"

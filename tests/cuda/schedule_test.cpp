@@ -1,4 +1,5 @@
-// Schedules are chosen without a device.
+// Schedules are chosen without a device. The file is longer than most because each rule of the choice has its few lines
+// here, on the same needs.
 #include "cuda/choose/schedule.h"
 #include "cuda/choose/cost.h"
 #include "cuda/choose/filters.h"

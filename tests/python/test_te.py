@@ -1,4 +1,5 @@
-"""Loops scheduled by hand: every block of the seed's page with its imports changed, then what it leaves out."""
+"""Loops scheduled by hand: every block of the seed's page with its imports changed, then what it leaves out. It is
+longer than most because the blocks follow one page."""
 import numpy as np
 import pytest
 
