@@ -143,6 +143,7 @@ DEVICE int as_column(i64 label) { return label == i64(int(label)) ? int(label) :
 constexpr int MI = WG_ROWS / 64;              // a consumer owns WG_ROWS x WG_COLUMNS of a tile: so many m64 atoms
 constexpr int ROWS = 2 * MI;                  // rows of the output that one thread holds
 constexpr int OUT_N = WG_COLUMNS / PARTS;     // the epilogue's columns of a consumer
+constexpr int TILE_N = BN * BELOW / PARTS;    // and of a tile
 constexpr int GROUPS = OUT_N / SUB_N;         // subtiles are 64 rows x SUB_N columns
 constexpr int SUBTILES = GROUPS * MI;
 constexpr int SPAN = GROUP_N ? GROUP_N / SUB_N : GROUPS;  // of these, until Epilogue has the statistics of a row

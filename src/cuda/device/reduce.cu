@@ -348,7 +348,7 @@ template <class S, bool maximum> DEVICE S settled(const Extreme<maximum>& s) { r
 template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // with how many columns it counted
   Words<S> of_tile;
   of_tile.state = x;
-  if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
+  if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(TILE_N, tile_columns(p) - tile * TILE_N));
   return of_tile.state;
 }
 #endif

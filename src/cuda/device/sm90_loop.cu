@@ -25,7 +25,6 @@ constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_PARKED = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES, PARKED_BYTES = WG_ROWS * WG_COLUMNS * 4;
 constexpr int SMEM_SCRATCH = SMEM_PARKED + PARKS * PARKED_BYTES;
 constexpr int SMEM_MET = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
-constexpr int TILE_N = BN * BELOW / PARTS;                      // columns of a tile's output
 // How far apart the consumers of a tile begin.
 constexpr int ROWS_APART = BM - WG_ROWS, COLUMNS_APART = (BN - COLUMNS) * BELOW / PARTS;
 constexpr int SHARING_A = MEETS ? 1 : CLUSTER_N, TILES_TOGETHER = CLUSTER_M * SHARING_A;  // of a cluster that loads together
