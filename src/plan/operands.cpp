@@ -178,6 +178,14 @@ class Checker {
     tensor.rank = batch + (m || n ? 1 : 0);
   }
 
+  // The same of a scalar that has two axes, of which one may be the batch.
+  [[nodiscard]] static std::string class_of_scalar(const Expected& want, const Tensor& tensor, bool batched) {
+    const bool one_row = tensor.shape[0] == 1, one_column = tensor.shape[1] == 1;
+    if (batched && one_column) return "Leave out its axis of one element.";
+    const char* const line = batched ? "a row or a col of each batch, or as a tile" : one_row ? "a row" : "a col";
+    return "Declare " + quoted(want.name) + " as " + (batched || one_row || one_column ? line : "a tile") + ".";
+  }
+
   // A class that takes an operand of another rank, as a hint; empty: none does.
   [[nodiscard]] static std::string class_by_rank(const Expected& want, const Tensor& tensor, bool batched) {
     const bool m = want.axes.has(Axis::m), n = want.axes.has(Axis::n);
@@ -186,6 +194,7 @@ class Checker {
     if (tensor.rank == 0) return declare("a scalar.");
     if (tensor.rank == 1 && m && n) return declare("a row or a col.");
     if (tensor.rank == 1 && !m && !n) return declare("a row or a col") + or_batched;
+    if (tensor.rank == 2 && !m && !n) return class_of_scalar(want, tensor, batched);
     if (tensor.rank != 2 || m == n) return {};
     if (tensor.shape[m ? 0 : 1] == 1) return declare(m ? "a row." : "a col.");
     return tensor.shape[0] == 1 || batched ? "" : declare("a tile") + or_batched;
