@@ -1,6 +1,8 @@
 // What the CUDA backend makes of a Program before any memory is bound, and what explain says of it.
 #include "cuda/backend.h"
 
+#include "core/fast.h"
+#include "cuda/decide/product.h"
 #include "cuda/executable.h"
 #include "cuda/run/driver.h"
 #include "cuda/run/kernel.h"
@@ -336,6 +338,8 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
         reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");
     }
   }
+  if (const auto gemm = problem.loop().contraction(); core::is_fast(target.schedule) && !(gemm && promotes(gemm->a)))
+    reasons.emplace_back("only fp8 is accumulated \"fast\", and nothing is fp8 here; leave it out");
   for (const Phase& phase : program.phases) {
     for (const auto& instruction : phase.code) {
       if (instruction.op == Op::call && instruction.function->body.nodes.empty() && instruction.function->native &&

@@ -1,5 +1,4 @@
 // A nest built for a target.
-#include "core/fast.h"
 #include "te/convolution.h"
 #include "te/gpu.h"
 #include "te/product.h"
@@ -73,9 +72,9 @@ std::shared_ptr<ModuleNode> described(const Schedule& schedule, const std::vecto
 
 std::shared_ptr<ModuleNode> built(std::shared_ptr<ModuleNode> module) {
   const bool main_loop = module->product || module->convolution.runs;
-  if (const std::string_view asked = core::without_fast(module->target.schedule); !main_loop && !asked.empty())
+  if (const std::string& asked = module->target.schedule; !main_loop && !asked.empty())
     refuse("no main loop takes the schedule " + quoted(asked) + " here, and loops have their own",
-           "Leave it out of the target, and schedule the stages.");
+           "Leave it (`schedule` and `accumulate`) out of the target, and schedule the stages.");
   if (module->target.device == Device::cuda) module->gpu = std::make_unique<GpuNest>(module->nest);
   return module;
 }

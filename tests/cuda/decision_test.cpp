@@ -4,6 +4,7 @@
 #include "cuda/emit/agreed.h"
 #include "cuda/emit/fragment.h"
 #include "lower/lower.h"
+#include "plan/support.h"
 
 #include <postlude/error.h>
 #include <postlude/parse.h>
@@ -82,6 +83,19 @@ TEST(Decision, TakesTheAccumulatorThroughMemoryIfAsked) {
   }
   for (const char* unreadable : {"accumulator by", "accumulatorpingpong", "accumulator by sideways", "accumulators"})
     EXPECT_THROW((void)plan_for(bias_relu, "sm_90a", unreadable), Error) << unreadable;
+}
+
+TEST(Decision, SaysWhichWordIsOutOfPlace) {
+  for (const auto& [text, why] :
+       {std::pair("turned turned", "'turned' stands twice"), std::pair("fast fast mma", "'fast' stands twice"),
+        std::pair("accumulator by accumulator", "'accumulator' stands twice"),
+        std::pair("turned fast", "\"fast\" stands before all else"),
+        std::pair("turned accumulator", "\"turned\" and \"accumulator\" exclude each other"),
+        std::pair("accumulator by turned", "\"turned\" and \"accumulator\" exclude each other"),
+        std::pair("accumulator mma", "behind \"accumulator\" is nothing, or \"by\""),
+        std::pair("accumulator by", "behind \"accumulator\" is nothing, or \"by\"")})
+    EXPECT_ERROR(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read: " + why,
+                 (void)parse_request(text, true, "sm_90a"));
 }
 
 // What a decision says of itself: why, once, as a sentence.
@@ -428,10 +442,14 @@ TEST(Decision, GivesVerifyTheErrorsOfItsKernel) {
   EXPECT_TRUE(has(fast, ExplainPart::source, "#define PROMOTED 0"));
   EXPECT_TRUE(has(fast, ExplainPart::schedule, "fp8 accumulates fast"));
   EXPECT_FALSE(has(hopper, ExplainPart::schedule, "fast"));
-  // Asked for with a schedule; of other types there is nothing to say.
+  for (const char* isa : {"sm_90a", "sm_89"})
+    EXPECT_TRUE(has(plan_for(plain, isa, "fast mma", fp8), ExplainPart::schedule, "fp8 accumulates fast")) << isa;
+  EXPECT_ERROR(ErrorCode::bad_schedule, "\"fast\" is not legal here: the tensor cores of sm_80 do not multiply",
+               (void)has(plan_for(plain, "sm_80", "fast", fp8), ExplainPart::schedule, ""));
+  // Asked for with a schedule; of other types it is refused.
   const Plan both = plan_for(plain, "sm_90a", "fast " + chosen(fast, m, n, k), fp8);
   EXPECT_EQ(chosen(both, m, n, k), chosen(fast, m, n, k));
-  EXPECT_FALSE(has(plan_for(plain, "sm_90a", "fast"), ExplainPart::schedule, "fast"));
+  EXPECT_ERROR(ErrorCode::unsupported, "nothing is fp8 here", (void)plan_for(plain, "sm_90a", "fast"));
   EXPECT_THROW((void)plan_for(plain, "sm_90a", "faster", fp8), Error);
 }
 
@@ -507,7 +525,17 @@ TEST(Decision, NeverDropsAScheduleThatIsAskedFor) {
             refused("the tensor cores of sm_90a do not multiply these types exactly enough"));
   for (const Shape& empty : {Shape{1, 0, 512, 512}, Shape{1, 512, 512, 0}})
     EXPECT_NO_THROW(static_cast<void>(decided(subject(bias_relu, "sm_90a", plain), empty))) << "nothing is multiplied";
-  EXPECT_EQ(why(d, Stream{.x = DType::bf16}, plain, 512, 512, 0), refused("a stream has no product"));
+  for (const std::string& asked : {plain, std::string("mma"), std::string("accumulator"), "accumulator by " + plain})
+    EXPECT_EQ(why(d, Stream{.x = DType::bf16}, asked, 512, 512, 0),
+              "the schedule \"" + asked + "\" is not legal here: a stream has no product");
+  EXPECT_EQ(why("    D: f32 = n_index() + 1\n    return D\n", bf16, "mma", 512, 512, 512),
+            "the schedule \"mma\" is not legal here: no phase reads the accumulator");
+  for (const char* part : {" split 0", " cluster 0x1"}) {
+    const std::string asked = "fast " + plain + part;
+    EXPECT_TRUE(why(d, Gemm{.a = DType::e4m3, .b = DType::e4m3}, asked, 512, 512, 512)
+                    .starts_with("the schedule \"" + asked + '"'))
+        << asked;
+  }
   using Shapes = std::vector<std::vector<std::int64_t>>;
   const Shapes images{{16, 128, 14, 14}, {128, 128, 2, 2}}, grouped{{16, 24, 14, 14}, {24, 3, 3, 3}};
   const ConvDgrad<2> strided{.dy = DType::bf16, .w = DType::bf16, .stride = {2, 2}};

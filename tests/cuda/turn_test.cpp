@@ -14,6 +14,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -61,17 +64,36 @@ TEST(Turned, IsAskedForAsPrinted) {
 }
 
 TEST(Turned, SaysWhatIsNot) {
-  for (const char* text :
-       {"def f(acc):\n    s: f32 = max(acc, axis=0, group=24)\n    return s\n",
-        "def f(acc):\n    D: i64 = cast(acc, i64)\n    return D\n",
-        "def f(acc):\n    a, b = chunk(acc, 2, group=48)\n    D: bf16 = a * b\n    return D\n",
-        "def f(acc):\n    a, b = chunk(acc, 2)\n    s: f32 = max(a * b, axis=1, group=64)\n    return s\n"}) {
+  const std::string d = "def f(acc):\n    D: bf16 = acc\n    return D\n";
+  const Shape shape{1, 256, 512, 512};
+  for (const auto& [text, at, why] :
+       {std::tuple<std::string, Shape, const char*>{
+            "def f(acc):\n    s: f32 = max(acc, axis=0, group=24)\n    return s\n", shape,
+            "where rows are columns: a reduction is in groups of 24"},
+        {"def f(acc):\n    D: i64 = cast(acc, i64)\n    return D\n", shape, "elements of 'D' have to be"},
+        {"def f(acc):\n    a, b = chunk(acc, 2, group=48)\n    D: bf16 = a * b\n    return D\n", shape,
+         "the accumulator is chunked in two ways"},
+        {"def f(acc):\n    a, b = chunk(acc, 2)\n    s: f32 = max(a * b, axis=1, group=64)\n    return s\n", shape,
+         "groups behind a chunk"},
+        {"def f(acc):\n    a, b, c, d, e, g, h, i = chunk(acc, 8)\n    D: bf16 = a + b + c + d + e + g + h + i\n    "
+         "return D\n",
+         shape, "at most 4 pieces"},
+        {d, {1, 256, 500, 512}, "elements of 'D' have to be"},
+        {d, {1, 256, 512, 500}, "of A, or its"}}) {
     const Subject asked = subject(text, "sm_90a", "turned");
-    EXPECT_THROW(static_cast<void>(decided(asked, {1, 256, 512, 512})), Error) << text;
+    EXPECT_ERROR(ErrorCode::bad_schedule, why, static_cast<void>(decided(asked, at)));
   }
-  EXPECT_THROW(static_cast<void>(decided(subject(bias_relu, "sm_90a", "turned"), {1, 256, 500, 512})), Error);
   const Subject portable = subject(bias_relu, "sm_90a", "turned mma 64x64x3 sub 64x1 aux 0 raster 8");
-  EXPECT_ERROR(ErrorCode::bad_schedule, "portable kernel", static_cast<void>(decided(portable, {1, 256, 512, 512})));
+  EXPECT_ERROR(ErrorCode::bad_schedule, "portable kernel", static_cast<void>(decided(portable, shape)));
+  const auto explain = [&](const Problem& problem, const auto&... at) {
+    static_cast<void>(plan_for(d, "sm_90a", "turned", problem).explain(ExplainPart::schedule, at...));
+  };
+  using Shapes = std::vector<std::vector<std::int64_t>>;
+  EXPECT_ERROR(ErrorCode::bad_schedule, "a convolution's rows are pixels",
+               explain(Conv2d{.x = DType::bf16, .w = DType::bf16}, Shapes{{16, 64, 14, 14}, {64, 64, 3, 3}}));
+  EXPECT_ERROR(ErrorCode::bad_schedule, "a stream has no product", explain(Stream{.x = DType::bf16}, 512, 512, 0));
+  EXPECT_ERROR(ErrorCode::bad_schedule, "of one type of 16 bits", explain(Gemm{}, 512, 512, 512));
+  EXPECT_NO_THROW(explain(bf16, 0, 512, 512));
 }
 
 // The pieces of a chunk lie below each other in a tile, 64 rows of each, and a thread has those of its elements.

@@ -201,6 +201,11 @@ TEST(Plan, SupportsSaysWhy) {
   Target fast;
   fast.schedule = "fast";
   EXPECT_ERROR(ErrorCode::unsupported, "on Hopper alone", (void)compile(Gemm{}, graph, fast));
+  Target hopper = Target::parse("sm_90a");
+  hopper.schedule = "fast";
+  for (const Problem& problem : {Problem(Gemm{.a = bf16, .b = bf16}), Problem(Stream{.x = e4m3})})
+    EXPECT_ERROR(ErrorCode::unsupported, "only fp8 is accumulated \"fast\"", (void)compile(problem, graph, hopper));
+  EXPECT_TRUE(supports(Gemm{.a = e4m3, .b = e4m3}, graph, hopper));
   fast.schedule = "fast sideways";
   EXPECT_EQ(supports(Gemm{}, graph, fast).reasons.size(), 2u);
 }

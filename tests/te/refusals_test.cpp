@@ -508,10 +508,17 @@ const Case cases[] = {
     {"ScheduleOfATarget", ErrorCode::bad_schedule,
      [](Fixture& t) {
        Target target = Target::parse("sm_90a");
-       target.schedule = "accumulator";
+       target.schedule = "fast accumulator";
        static_cast<void>(te::build(t.s, {t.a, t.b}, target));
      },
-     "no main loop takes the schedule 'accumulator' here, and loops have their own"},
+     "no main loop takes the schedule 'fast accumulator' here, and loops have their own"},
+    {"FastSumsOfATarget", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       Target target = Target::parse("sm_90a");
+       target.schedule = "fast";
+       static_cast<void>(te::build(t.s, {t.a, t.b}, target));
+     },
+     "no main loop takes the schedule 'fast' here, and loops have their own"},
     {"MissingArgument", ErrorCode::missing_operand, [](Fixture& t) { static_cast<void>(te::lower(t.s, {t.b})); },
      "'A' is read and is no argument"},
     {"SizeThatNothingTells", ErrorCode::missing_operand,

@@ -213,6 +213,11 @@ static std::string unread(std::string_view kind, int read, std::string_view rest
                      : "raster 8");
 }
 
+Error unreadable(std::string_view text, const std::string& why) {
+  return {ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read: " + why,
+          "Write it as explain prints it, such as \"" + to_string(Schedule{}) + "\"."};
+}
+
 // %9d: a longer number would wrap.
 Schedule parse_schedule(std::string_view text) {
   Schedule s;
@@ -264,10 +269,7 @@ Schedule parse_schedule(std::string_view text) {
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "abreast" && name != "mma")) {
-    throw Error(ErrorCode::bad_schedule,
-                "the schedule " + postlude::quoted(text) +
-                    " cannot be read: " + unread(kind, read, std::string_view(copy).substr(length)),
-                "Write it as explain prints it, such as \"" + to_string(Schedule{}) + "\".");
+    throw unreadable(text, unread(kind, read, std::string_view(copy).substr(length)));
   }
   s.mma = name == "mma";
   s.ping_pong = name != "cooperative" && name != "abreast", s.abreast = name == "abreast";

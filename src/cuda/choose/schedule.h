@@ -5,6 +5,8 @@
 
 #include "lower/program.h"
 
+#include <postlude/error.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -50,9 +52,10 @@ struct Schedule {
 // 2x1" or "cluster 1x4 meets", "split 2" or "split 26 by memory", or that "in shares" or "at end" or both, "shifted",
 // "again", "parks" and "looped"), "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands 256x32 sub 32x1 aux 2 rows 2
 // images 1" (or that with "ring 14", or "ring 14 beside", behind it), or "direct 8x64 strip 4x4" (or "images 8" behind
-// it), and back. parse_schedule throws bad_schedule, naming what is wrong.
+// it), and back. parse_schedule throws unreadable(), naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
+[[nodiscard]] Error unreadable(std::string_view text, const std::string& why);
 
 // Where the lines of 128 bytes begin that the copy engine loads of A or B: at a line of L2, at a sector of 32 bytes in
 // one, or between two sectors (decision 0092); or at lines that a launch before has written (decision 0194).

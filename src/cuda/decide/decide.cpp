@@ -100,7 +100,7 @@ Decision Decider::run() {
   count_traffic();
   if (d_.product && subject_.arch == "sm_90") d_.portable = "Hopper's own kernel is compiled for sm_90a";
   d_.error = error();
-  d_.fast = product_ && !product_->schedule.mma && promotes(variant_.a) != 0 && subject_.request.fast;
+  d_.fast = product_ && subject_.request.fast;
   emit_passes(true);
   const bool plain = !product_ && !stream_ && product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0;
   const bool residues = product_ && variant_.scattered && !product_->schedule.mma;
@@ -178,15 +178,13 @@ double gain_asked(const Subject& subject, const Layout& layout, bool saves) {
 // The product, or that of the other's rows, where that is asked for or the model expects less of it.
 Decision decide_either(const Subject& subject, const Layout& layout, const Judge& judge) {
   const Request& request = subject.request;
-  const auto refused = [](const char* why) {
-    return Error(ErrorCode::bad_schedule, std::string("the product is not turned here: ") + why,
-                 "Leave the choice to the heuristic.");
+  const auto refused = [](const std::string& why) {
+    return Error(ErrorCode::bad_schedule, "the product is not turned here: " + why, "Leave out \"turned\".");
   };
-  const bool may = request.turned || !request.schedule;
-  const std::optional<Turned> other = may ? turned(subject, layout) : std::nullopt;
-  if (!other && request.turned)
-    throw refused(request.mma ? "the portable kernel turns none"
-                              : "it takes A and B of 16 bits, rows of whole 16 bytes, and no groups behind a chunk");
+  std::string why;
+  const bool may = (request.turned || !request.schedule) && !request.through_memory && !is_empty(subject, layout.shape);
+  const std::optional<Turned> other = may ? turned(subject, layout, why) : std::nullopt;
+  if (!other && request.turned && !why.empty()) throw refused(why);
   if (!other) return Decider(subject, layout, judge).run();
   if (!request.turned) {
     Foretold as_given = foretell(subject, layout);
@@ -204,7 +202,8 @@ Decision decide_either(const Subject& subject, const Layout& layout, const Judge
     return decision;
   }
   Decision decision = Decider(other->subject, other->layout, judge).run();
-  if (!decision.fused) throw refused("its epilogue has to begin in the product's launch");
+  if (!decision.fused)
+    throw refused("its epilogue does not begin in the product's launch, where rows are columns: " + decision.why);
   turn_back(decision);
   return decision;
 }

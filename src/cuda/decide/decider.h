@@ -124,7 +124,8 @@ class Decider {
   [[nodiscard]] bool by_padded_taps() const;
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);
-  [[nodiscard]] std::string no_product(const std::optional<Contraction>& gemm) const;
+  [[nodiscard]] std::string no_product(const std::optional<Contraction>& gemm, bool empty) const;
+  [[nodiscard]] bool asks_for_a_product() const;
   void multiply(const Contraction& gemm);
   void decide_product();
   [[nodiscard]] std::array<std::int64_t, 3> plain_grid() const;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -124,33 +125,48 @@ std::string Decision::describe() const {
   return text;
 }
 
+bool is_empty(const Subject& subject, const Shape& shape) {
+  const bool multiplies = subject.problem.loop().contraction().has_value();
+  return shape.batch == 0 || shape.m == 0 || shape.n == 0 || (multiplies && shape.k == 0);
+}
+
+std::string Request::words() const {
+  return std::string(fast ? "fast " : "") + (turned ? "turned " : through_memory ? "accumulator by " : "");
+}
+
 Error not_legal(const Request& request, const std::string& why, const std::string& hint) {
-  const std::string by = request.through_memory ? "accumulator by " : request.turned ? "turned " : "";
-  return {ErrorCode::bad_schedule,
-          "the schedule \"" + by + to_string(*request.schedule) + "\" is not legal here: " + why, hint};
+  return {ErrorCode::bad_schedule, "the schedule \"" + request.text + "\" is not legal here: " + why, hint};
+}
+
+// Whether a text begins with this word, which is taken from it then.
+static bool take(std::string_view& text, std::string_view word) {
+  if (text != word && !(text.starts_with(word) && text[word.size()] == ' ')) return false;
+  text.remove_prefix(std::min(text.size(), word.size() + 1));
+  return true;
 }
 
 Request parse_request(std::string_view text, bool hopper, const std::string& arch) {
-  constexpr std::string_view accumulator = "accumulator", by = " by ", turned = "turned";
+  constexpr std::string_view turned = "turned", accumulator = "accumulator";
   Request request;
-  request.fast = core::is_fast(text);
-  text = core::without_fast(text);
+  request.text = text;
   std::string_view rest = text;
-  if (rest.starts_with(accumulator)) {
-    request.through_memory = true;
-    rest.remove_prefix(accumulator.size());
-    if (rest.starts_with(by)) rest.remove_prefix(by.size());
-    else if (!rest.empty()) rest = text;  // which cannot be read
-  }
-  if (!request.through_memory && (rest == turned || rest.starts_with("turned "))) {
-    request.turned = true;
-    rest.remove_prefix(std::min(rest.size(), turned.size() + 1));
+  request.fast = take(rest, core::fast_word);
+  request.turned = take(rest, turned);
+  request.through_memory = !request.turned && take(rest, accumulator);
+  if (request.through_memory && !rest.empty() && (!take(rest, "by") || rest.empty()))
+    throw unreadable(text, "behind \"accumulator\" is nothing, or \"by\" and a schedule");
+  for (const auto& [word, taken] : {std::pair(core::fast_word, request.fast), std::pair(turned, request.turned),
+                                    std::pair(accumulator, request.through_memory)}) {
+    if (std::string_view behind = rest; !take(behind, word)) continue;
+    throw unreadable(text, taken                     ? postlude::quoted(word) + " stands twice"
+                           : word == core::fast_word ? "\"fast\" stands before all else"
+                                                     : "\"turned\" and \"accumulator\" exclude each other");
   }
   request.mma = !hopper || rest.starts_with("mma");
   if (!rest.empty() && rest != "mma") request.schedule = parse_schedule(rest);
   if (request.schedule && !request.schedule->strip_x && request.schedule->mma != request.mma) {
     throw Error(ErrorCode::bad_schedule,
-                "the schedule \"" + std::string(text) + "\" is for Hopper, and the target is " + arch,
+                "the schedule \"" + request.text + "\" is for Hopper, and the target is " + arch,
                 "Begin it with mma, or leave the choice to the heuristic.");
   }
   return request;

@@ -172,11 +172,15 @@ struct Decision {
 
 // What the user asks for in place of the heuristic's choice.
 struct Request {
+  std::string text;             // as it was written
   bool fast = false;            // fp8 accumulates on Hopper's tensor cores alone
   bool through_memory = false;  // the accumulator goes through memory, and the epilogue runs on it as a stream
   bool mma = false;             // the portable kernel
   bool turned = false;          // the product is that of the other's rows (turn.h)
   std::optional<Schedule> schedule;
+
+  // What stands before its schedule.
+  [[nodiscard]] std::string words() const;
 };
 // That the schedule that is asked for cannot run, as it was written.
 [[nodiscard]] Error not_legal(const Request& request, const std::string& why,
@@ -194,6 +198,9 @@ struct Subject {
   Request request;
   std::shared_ptr<const lower::Program> given{};  // of a turned product (turn.h): what it was, which passes run
 };
+
+// Whether nothing is multiplied, where a schedule says nothing.
+[[nodiscard]] bool is_empty(const Subject& subject, const Shape& shape);
 
 // Why a source that heuristics chose is not to be used after all, or nothing. What a compiler says is a pure function
 // of the source; without one, everything is accepted.

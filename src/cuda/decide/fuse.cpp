@@ -350,7 +350,7 @@ void Decider::multiply_alone(const Contraction& gemm) {
 }
 
 // Why no product on tensor cores, or by a stencil, makes the accumulator; empty: one does.
-std::string Decider::no_product(const std::optional<Contraction>& gemm) const {
+std::string Decider::no_product(const std::optional<Contraction>& gemm, bool empty) const {
   if (!gemm) return "a stream has no product";
   if (product_phase_ < 0) return "no phase reads the accumulator";
   if (filters_) return "gradients by the weights of single channels are summed on ordinary units";
@@ -358,8 +358,16 @@ std::string Decider::no_product(const std::optional<Contraction>& gemm) const {
   if (b_windows() && size_of(gemm->b) != 2) return "tensor cores read windows along N of 16-bit types only";
   if (!layout_.depthwise && !on_tensor_cores(gemm->a, gemm->b, subject_.arch))
     return "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
-  if (shape_.batch == 0 || shape_.m == 0 || shape_.n == 0 || shape_.k == 0) return "there is no K";
-  return {};
+  return empty ? "there is no K" : "";
+}
+
+// Whether what is asked for needs a product on tensor cores, or by a stencil. `mma` alone leaves what these do not
+// multiply to ordinary units, whose accumulators go through memory in any case.
+bool Decider::asks_for_a_product() const {
+  const Request& request = subject_.request;
+  if (request.fast) return true;
+  if (stream_ || product_phase_ < 0) return !request.text.empty();
+  return request.schedule && !filters_;
 }
 
 // The product, and copies of its operands.
@@ -400,11 +408,10 @@ void Decider::decide_product() {
                     "a stencil is for convolutions of one channel a group, their channels side by side, of at most 49 "
                     "taps");
   }
-  d_.why = no_product(gemm);
-  // Where nothing is multiplied a schedule says nothing.
-  const bool empty = shape_.batch == 0 || shape_.m == 0 || shape_.n == 0 || (gemm && shape_.k == 0);
+  const bool empty = is_empty(subject_, shape_);
+  d_.why = no_product(gemm, empty);
   if (d_.why.empty()) multiply(*gemm);
-  else if (request.schedule && !filters_ && !empty) throw not_legal(request, d_.why);
+  else if (!empty && asks_for_a_product()) throw not_legal(request, d_.why);
   if (stream_) return;
   const bool reads = std::ranges::any_of(program_.phases, [](const Phase& p) { return p.reads_accumulator(); });
   if (!d_.fused && reads) accumulator_ = take(shape_.batch * shape_.m * shape_.n * 4);

@@ -249,7 +249,8 @@ Choice choose(const Site& site, Hold hold) {
   if (!site.request.schedule) return choice;
   if (!why.empty()) {
     if (choice.order.empty()) throw not_legal(site.request, why);
-    throw not_legal(site.request, why, "Write one such as \"" + to_string(choice.order.front()) + "\".");
+    throw not_legal(site.request, why,
+                    "Write one such as \"" + site.request.words() + to_string(choice.order.front()) + "\".");
   }
   choice.order = {*site.request.schedule};
   return choice;

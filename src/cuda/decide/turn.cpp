@@ -90,6 +90,37 @@ bool in_boxes(const Placed& placed, std::int64_t size, int line, int element_axi
          strides[0] * size % 16 == 0 && length * size % 16 == 0;
 }
 
+// Why a main loop's product is not that of the other's rows; empty: it may be.
+std::string not_of_rows(const Subject& subject, const Layout& layout) {
+  const auto gemm = subject.problem.loop().contraction();
+  const Shape& shape = layout.shape;
+  if (!gemm) return "a stream has no product";
+  if (subject.arch != "sm_90a" || subject.request.mma) return "the portable kernel turns none";
+  if (gemm->a_form != Form::strided || gemm->b_form != Form::strided || gemm->groups != 1 || layout.image_rows != 0)
+    return "a convolution's rows are pixels, and stay rows";
+  if (gemm->a != gemm->b || size_of(gemm->a) != element_bytes) return "A and B have to be of one type of 16 bits";
+  const auto read = [](const Placed& placed, int line, std::int64_t lines, std::int64_t k) {
+    return in_boxes(placed, element_bytes, line, 3 - line, k) || in_boxes(placed, element_bytes, 3 - line, line, lines);
+  };
+  if (!read(layout.a, 1, shape.m, shape.k)) return "rows of A, or its columns, have to be of whole 16 bytes";
+  if (!read(layout.b, 2, shape.n, shape.k)) return "rows of B, or its columns, have to be of whole 16 bytes";
+  return {};
+}
+
+// Why the pieces of a chunk do not lie below each other: along N they begin at 16 bytes, and 64 columns of B lie side
+// by side.
+std::string not_below(const Phase& phase, const Layout& layout) {
+  const Shape& shape = layout.shape;
+  if (!chunks_rows(phase)) return {};
+  const int parts = accumulator_parts(phase);
+  if (parts > most_below) return "a chunk has at most " + std::to_string(most_below) + " pieces below each other";
+  if (shape.n % parts != 0) return "N is no multiple of a chunk's pieces";
+  if (in_boxes(layout.b, element_bytes, 2, 1, shape.k)) return {};
+  if (accumulator_piece(phase) % 64 != 0 || phase.rows.at(shape.n) % 8 != 0)
+    return "a chunk's pieces of a B along N have to begin at 16 bytes, and to have 64 columns side by side";
+  return {};
+}
+
 }  // namespace
 
 bool has_pieces(const Phase& phase) {
@@ -98,36 +129,24 @@ bool has_pieces(const Phase& phase) {
          std::ranges::any_of(phase.stores, [&](const lower::Store& store) { return chunked(store.access); });
 }
 
-std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
-  const auto gemm = subject.problem.loop().contraction();
+std::optional<Turned> turned(const Subject& subject, const Layout& layout, std::string& why) {
   const Shape& shape = layout.shape;
-  const Request& request = subject.request;
-  if (subject.arch != "sm_90a" || request.mma || request.through_memory || !gemm || gemm->a != gemm->b ||
-      size_of(gemm->a) != element_bytes || gemm->a_form != Form::strided || gemm->b_form != Form::strided ||
-      gemm->groups != 1 || layout.image_rows != 0 || shape.m == 0 || shape.n == 0 || shape.k == 0)
-    return {};
-  const auto read = [](const Placed& placed, int line, std::int64_t lines, std::int64_t k) {
-    return in_boxes(placed, element_bytes, line, 3 - line, k) || in_boxes(placed, element_bytes, 3 - line, line, lines);
-  };
-  if (!read(layout.a, 1, shape.m, shape.k) || !read(layout.b, 2, shape.n, shape.k)) return {};
+  if (why = not_of_rows(subject, layout); !why.empty()) return {};
   std::shared_ptr<const Program> program = turned(*subject.program);
-  if (!program) return {};
+  if (!program) return why = "groups behind a chunk are not turned", std::nullopt;
   const Phase* const phase = product_phase(*program);
-  if (!phase) return {};
+  if (!phase) return why = "no phase reads the accumulator", std::nullopt;
+  if (why = not_below(*phase, layout); !why.empty()) return {};
   const std::int64_t rows = phase->rows.at(shape.n);
-  if (chunks_rows(*phase)) {
-    // Pieces along N begin at 16 bytes, and 64 columns of B lie side by side.
-    const bool along_k = in_boxes(layout.b, element_bytes, 2, 1, shape.k),
-               whole = shape.n % accumulator_parts(*phase) == 0;
-    if (!whole || accumulator_parts(*phase) > most_below) return {};
-    if (!along_k && (accumulator_piece(*phase) % 64 != 0 || rows % 8 != 0)) return {};
-  }
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const lower::Buffer& buffer = program->buffers[i];
     const bool tile = buffer.axes.contains(Axis::m | Axis::n) && buffer.rows.exact && buffer.columns == Extent{} &&
                       buffer.rows.at(shape.n) % rows == 0;
     const std::int64_t size = size_of(buffer.dtype);
-    if (tile && (size > 4 || !in_boxes(layout.buffers[i], size, 1, 2, rows))) return {};
+    if (tile && (size > 4 || !in_boxes(layout.buffers[i], size, 1, 2, rows)))
+      return why = "elements of " + postlude::quoted(buffer.name) +
+                   " have to be of at most 32 bits, and its rows of whole 16 bytes",
+             std::nullopt;
   }
   Turned made{subject, layout};
   made.subject.given = std::exchange(made.subject.program, std::move(program));

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace postlude::inline v0::cuda {
 
@@ -15,8 +16,8 @@ struct Turned {
   Layout layout;
 };
 
-// None: the epilogue has groups behind chunks, or Hopper's copy engine cannot move A, B and tiles so.
-[[nodiscard]] std::optional<Turned> turned(const Subject& subject, const Layout& layout);
+// None: `why` says why it is not turned.
+[[nodiscard]] std::optional<Turned> turned(const Subject& subject, const Layout& layout, std::string& why);
 
 // Whether a phase takes or stores pieces of a chunk.
 [[nodiscard]] bool has_pieces(const lower::Phase& phase);

@@ -66,12 +66,19 @@ std::vector<Binding> named(Running& r) {
   }
   return all;
 }
-// By the portable kernel.
+// By the portable kernel, where there is a product.
 Running portable(std::string name, const fuzz::Case& c) {
   Running r{std::move(name), c, fuzz::materialise(c), {}};
+  const Graph graph(std::make_shared<const GraphData>(c.graph));
+  const std::vector<Binding> bindings = named(r);
   Target target = Target::cuda();
   target.schedule = "mma";
-  r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target).bind(named(r));
+  try {
+    r.call = compile(c.problem, graph, target).bind(bindings);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_schedule) throw;
+    r.call = compile(c.problem, graph, Target::cuda()).bind(bindings);
+  }
   return r;
 }
 // By the heuristic's schedule (seed 0) or a random one, of Hopper's kernel where that is legal; if it can be, one whose
