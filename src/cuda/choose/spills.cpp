@@ -78,6 +78,11 @@ bool holds_too_much(const FusedEpilogue& e, const Schedule& s, const CodeForm& f
   return s.sub_n >= 64 && ahead_held >= 32 && (ahead == 0 || first.loaded);
 }
 
+// Whether held tiles of few columns keep the parts that lie in memory beside what lanes shift, of more rows than few.
+bool keeps_shifted_parts(const EpilogueNeeds& needs, const Schedule& s) {
+  return s.shifted && s.by_memory && needs.holds && s.bn <= 64 && needs.a_rows == 0;
+}
+
 // Bytes that are spilt at least where tiles are held and much is read ahead.
 int bytes_held(const FusedEpilogue& e, const Schedule& s, const CodeForm& form, int accumulators) {
   const FusedEpilogue::Pressure& first = e.pressure[0];
@@ -94,7 +99,8 @@ int bytes_held(const FusedEpilogue& e, const Schedule& s, const CodeForm& form, 
 // The constants part what spilled from what did not, of some 2100 kernels; where they are near each other, the compiler
 // is asked.
 int foretold_bytes(const FusedEpilogue& e, const Schedule& s, const CodeForm& form) {
-  constexpr int some = 17, hundreds = 800, thousand = 1200, states_of_moments = 3;
+  constexpr int some = 17, of_shifted_parts = 52, hundreds = 800, thousand = 1200, states_of_moments = 3;
+  if (keeps_shifted_parts(e.needs, s)) return of_shifted_parts;
   const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;  // a thread's
   if (s.mma || accumulators < (e.needs.holds && !form.once ? least_held : few_accumulators)) return 0;
   if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160 ? some : 0;  // all of them live through its loop

@@ -282,19 +282,12 @@ constexpr int much_to_spill = 200;  // of what is foretold to spill, some kernel
 constexpr int far_too_much = 600;   // bytes: narrower subtiles of the same tile spill too (5 of 5 that were recorded)
 constexpr const char* would_spill_much = "it would spill hundreds of bytes";
 
-// Held tiles of few columns, whose parts lie in memory, beside lanes that shift: 52 to 260 bytes of more rows than 32.
-constexpr int fewest_of_shifted_parts = 52;
-bool keeps_shifted_parts(const Schedule& s, const EpilogueNeeds& needs, std::int64_t m) {
-  return s.shifted && s.by_memory && needs.holds && s.bn <= 64 && few_rows(m) == 0;
-}
-
 // Why a schedule is not compiled, as it is foretold to spill more than the bytes it may.
 std::string foretold(const FusedEpilogue& epilogue, const Schedule& schedule, const Site& site, int may) {
   const EpilogueNeeds& needs = epilogue.needs;
   const CodeForm form{looped(epilogue, schedule, site.shape.k), apart(needs, schedule, site.shape.k),
                       divides_columns(schedule, needs, site.columns)};
   int bytes = foretold_bytes(epilogue, schedule, form);
-  if (keeps_shifted_parts(schedule, needs, site.shape.m)) bytes = std::max(bytes, fewest_of_shifted_parts);
   if (may >= much_to_spill) bytes = std::max(bytes, bytes_beside_statistics(epilogue, schedule, form));
   if (bytes == 0 || (bytes <= may && may >= much_to_spill)) return {};
   return bytes < far_too_much ? "it would spill" : would_spill_much;
