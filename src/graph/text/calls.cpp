@@ -16,10 +16,17 @@ struct Synonym {
 };
 constexpr std::string_view layer_norm =
                                "It is (x - mean(x, axis=1)) * rsqrt(var(x, axis=1) + eps), times gamma and plus beta.",
-                           rms_norm = "It is x * rsqrt(mean(x * x, axis=1) + eps), times gamma.";
+                           rms_norm = "It is x * rsqrt(mean(x * x, axis=1) + eps), times gamma.",
+                           cast = "Write cast(x, dtype).",
+                           extents = "Extents are not values; mean(x, axis=1) divides by them.",
+                           product = "The matrix product comes before the epilogue; the first parameter is its result.",
+                           transpose = "An epilogue turns nothing: the product of B.T and A.T is turned.";
 constexpr Synonym synonyms[] = {
     {"maximum", "Write max(a, b)."},
     {"minimum", "Write min(a, b)."},
+    {"add", "Write a + b; as a combiner, lambda a, b: a + b."},
+    {"multiply", "Write a * b; as a combiner, lambda a, b: a * b."},
+    {"average", "Write mean(x, axis=...)."},
     {"amax", "Write max(x, axis=...)."},
     {"amin", "Write min(x, axis=...)."},
     {"clip", "Write clamp(x, low, high)."},
@@ -35,7 +42,15 @@ constexpr Synonym synonyms[] = {
     {"int", "Write cast(x, i32, round=toward_zero)."},
     {"bool", "Write x != 0."},
     {"range", "Loops are not part of the epilogue language; n_index() is the column of an element."},
-    {"len", "Extents are not values; mean(x, axis=1) divides by them."},
+    {"len", extents},
+    {"shape", extents},
+    {"size", extents},
+    {"astype", cast},
+    {"to", cast},
+    {"T", transpose},
+    {"transpose", transpose},
+    {"matmul", product},
+    {"dot", product},
     {"print", "An epilogue cannot print; return the value to look at it."},
     {"softmax", "It is three lines: m = max(x, axis=1); e = exp(x - m); e / sum(e, axis=1)."},
     {"log_softmax", "It is x - logsumexp(x, axis=1)."},
@@ -96,7 +111,7 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
     if (find(expr.text, scope))
       source_.fail(ErrorCode::bad_call, expr.span, quoted(expr.text) + " is a value, not a function",
                    "Multiplication is written x * (a + b).");
-  } else if (expr.kind == ExprKind::attribute) {
+  } else if (const std::string_view hint = synonym(expr.text); expr.kind == ExprKind::attribute) {
     const Expr& base = tree_[tree_.child(expr)];
     if (base.kind == ExprKind::name && !find(base.text, scope) && !module_constants_.contains(base.text)) {
       std::vector<std::string> candidates(tree_.modules.begin(), tree_.modules.end());
@@ -106,12 +121,15 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
                    near.empty() ? "" : "Did you mean '" + near + "'?");
     }
     source_.fail(ErrorCode::unsupported_syntax, expr.span, "values have no methods",
-                 "Write " + std::string(expr.text.substr(0, 64)) + "(x, ...).");
+                 hint.empty() ? "Write " + std::string(expr.text.substr(0, 64)) + "(x, ...)." : std::string(hint));
   } else {
     source_.fail(ErrorCode::bad_call, expr.span, "only functions can be called");
   }
   if (const std::string_view hint = synonym(expr.text); !hint.empty())
     source_.fail(ErrorCode::undefined_name, expr.span, "there is no function " + quoted(expr.text), std::string(hint));
+  if (parse_dtype(expr.text))
+    source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is a dtype, not a function",
+                 "Write cast(x, " + std::string(expr.text) + ").");
   std::vector<std::string> candidates;
   for (const auto& [name, index] : module_defs_) candidates.emplace_back(name);
   for (const OpInfo& row : op_table)

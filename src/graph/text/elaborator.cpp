@@ -308,7 +308,13 @@ std::string Elaborator::meant_dtype(std::string_view word, std::vector<std::stri
 
 void Elaborator::annotate(Annotation& into, std::string_view word, const Span& span) const {
   if (const std::size_t dot = word.rfind('.'); dot != std::string_view::npos) word.remove_prefix(dot + 1);
-  if (const std::optional<DType> type = parse_dtype(word)) {
+  if (word == "NDArray") return;  // of which the brackets say more
+  const std::optional<DType> type = parse_dtype(word);
+  if (type ? into.dtype.has_value() : into.axes.has_value())
+    source_.fail(ErrorCode::unsupported_syntax, span,
+                 std::string("an annotation names two ") + (type ? "dtypes" : "classes"),
+                 "Write one class, and one dtype if it is fixed: row[bf16].");
+  if (type) {
     into.dtype = type;
     return;
   }
@@ -316,11 +322,10 @@ void Elaborator::annotate(Annotation& into, std::string_view word, const Span& s
   else if (word == "row") into.axes = row_axes;
   else if (word == "col" || word == "column") into.axes = col_axes;
   else if (word == "scalar") into.axes = scalar_axes;
-  else if (word != "NDArray") {
+  else
     source_.fail(ErrorCode::unknown_dtype, span, quoted(word) + " is neither a class nor a dtype",
                  meant_dtype(word, {"tile", "row", "col", "scalar"}) +
                      "Write row, col, tile or scalar, with a dtype if it is fixed: row[bf16].");
-  }
 }
 
 // An annotation is row, post.row, row[bf16], bf16, "row", "row[bf16]" or NDArray["row", "bf16"].

@@ -1,5 +1,7 @@
 #include "graph/text/elaborator.h"
 
+#include "graph/text/refusals.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -187,8 +189,11 @@ Meaning Elaborator::eval(ExprId id, Scope& scope) {
       }
       if (tree_[tree_.child(expr)].kind == ExprKind::name && !find(tree_[tree_.child(expr)].text, scope))
         undefined(tree_[tree_.child(expr)], scope);
+      const std::string_view hint = synonym(expr.text);
       source_.fail(ErrorCode::unsupported_syntax, expr.span, "values have no attributes",
-                   "Operands are declared with their class: x: row[bf16]; functions are called: sum(x, axis=1).");
+                   hint.empty() ? "Operands are declared with their class: x: row[bf16]; functions are called: "
+                                  "sum(x, axis=1)."
+                                : std::string(hint));
     }
     case ExprKind::subscript: {
       const Meaning base = eval(tree_.child(expr), scope);

@@ -1,5 +1,7 @@
 #include "graph/text/lexer.h"
 
+#include "graph/text/refusals.h"
+
 #include <algorithm>
 #include <charconv>
 #include <system_error>
@@ -291,6 +293,11 @@ Token Lexer::string(std::size_t begin) {
 
 Token Lexer::symbol() {
   const std::size_t begin = at_;
+  for (const Refusal& refused : refused_symbols) {
+    const std::string_view rest = text_.substr(at_);
+    if (rest.starts_with(refused.token) && !rest.starts_with("!="))
+      fail(refused.code, begin, begin + refused.token.size(), std::string(refused.message), std::string(refused.hint));
+  }
   for (const std::string_view symbol : symbols) {
     if (!text_.substr(at_).starts_with(symbol)) continue;
     at_ += symbol.size();

@@ -2,6 +2,7 @@
 
 #include "graph/text/elaborator.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -51,8 +52,10 @@ Graph parse_file(const std::string& path) {
   struct Close {
     void operator()(std::FILE* opened) const { std::fclose(opened); }
   };
+  const auto system = [] { return ": " + std::generic_category().message(errno != 0 ? errno : EIO); };
+  errno = 0;
   const std::unique_ptr<std::FILE, Close> opened(std::fopen(file.c_str(), "rb"));
-  if (!opened) fail("");
+  if (!opened) fail(system());
   const ParseLimits limits;
   std::string text;
   char block[1 << 16];
@@ -61,7 +64,7 @@ Graph parse_file(const std::string& path) {
     text.append(block, read);
     if (text.size() > limits.bytes) break;  // parse() says so
   }
-  if (std::ferror(opened.get()) != 0) fail("");
+  if (std::ferror(opened.get()) != 0) fail(system());
   return parse(text, name, file, limits);
 }
 

@@ -44,6 +44,17 @@ inline constexpr Refusal refused_statements[] = {
     {"continue", "loops are not part of the epilogue language", ""},
 };
 
+// Refused wherever it stands: what other languages write.
+inline constexpr Refusal refused_symbols[] = {
+    {"&&", "`&&` is not part of the epilogue language",
+     "Write a & b, with comparisons in parentheses: (x > 0) & (x < 1).", ErrorCode::syntax},
+    {"||", "`||` is not part of the epilogue language",
+     "Write a | b, with comparisons in parentheses: (x < 0) | (x > 1).", ErrorCode::syntax},
+    {"!", "`!` is not part of the epilogue language", "Write ~x, with a comparison in parentheses: ~(x > 0).",
+     ErrorCode::syntax},
+    {"?", "`a ? b : c` is not part of the epilogue language", "Write where(condition, a, b).", ErrorCode::syntax},
+};
+
 // Refused where an operator or the end of an expression should be.
 inline constexpr Refusal refused_operators[] = {
     {"and", "`and` cannot combine values", "Write a & b, with comparisons in parentheses: (x > 0) & (x < 1)."},

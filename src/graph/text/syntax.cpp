@@ -199,6 +199,9 @@ class StatementReader : private ExpressionReader {
       return;
     }
     refuse(refused_operators);
+    if (depth_ == 0 && at(first).kind == ExprKind::name && token_.kind == TokenKind::name)
+      source_.fail(ErrorCode::syntax, at(first).span, quoted(at(first).text) + " begins no statement",
+                   "A function begins with def: def NAME(acc, ...):");
     const bool prints = at(first).kind == ExprKind::call && at(tree_.child(at(first))).text == "print";
     source_.fail(ErrorCode::unsupported_syntax, at(first).span, "the value of this expression is not used",
                  depth_ == 0 ? "Python's own part of the file goes under if __name__ == \"__main__\":"
