@@ -105,8 +105,11 @@ class Maker {
       const std::string guess = closest(name, names);
       std::string known;
       for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+      const bool of_another_loop = name == "A" || name == "B" || name == "X";
       throw Error(ErrorCode::unknown_operand, "no operand is named " + quoted(name),
-                  guess.empty() ? "This epilogue takes " + known + "." : "Did you mean " + quoted(guess) + "?");
+                  of_another_loop ? "A and B are those of --gemm, X is that of --stream and of --conv."
+                  : guess.empty() ? "This epilogue takes " + known + "."
+                                  : "Did you mean " + quoted(guess) + "?");
     }
   }
 

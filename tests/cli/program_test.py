@@ -274,12 +274,15 @@ class Errors(Case):
 
     def test_missing_file(self):
         self.epilogue = self.path("nowhere.py")
-        self.assertEqual(self.expect(4, "nowhere.py", "--gemm", "2x2x2")["code"], "PL0601")
+        self.assertEqual(self.expect(4, "nowhere.py': No such file or directory", "--gemm", "2x2x2")["code"], "PL0601")
+        self.epilogue = str(self.folder)
+        self.assertEqual(self.expect(4, "': Is a directory", "--gemm", "2x2x2")["code"], "PL0601")
 
     def test_operands(self):
         write_npy(self.path("x.npy"), "<f4", (3,), [1, 2, 3])
         self.assertEqual(self.expect(2, "'bias' has shape (3,), but the plan wants N = (2,)", "--gemm", "2x2x2", "bias=x.npy")["code"], "PL0306")
         self.assertEqual(self.expect(2, "Did you mean 'bias'?", "--gemm", "2x2x2", "bais=x.npy")["code"], "PL0303")
+        self.assertEqual(self.expect(2, "X is that of --stream", "--gemm", "2x2x2", "X=x.npy")["code"], "PL0303")
         self.assertEqual(self.expect(2, "'D' is an output", "--gemm", "2x2x2", "D=x.npy")["code"], "PL0303")
         self.assertEqual(self.expect(2, "given twice", "--gemm", "2x2x2", "bias=x.npy", "bias=x.npy")["code"], "PL0302")
         self.assertEqual(self.expect(2, "is not a scalar", "--gemm", "2x2x2", "bias=0.5")["code"], "PL0701")
