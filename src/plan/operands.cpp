@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 
@@ -342,8 +343,10 @@ class Checker {
     const Expected& want = expected_[i];
     const Tensor& tensor = *tensors_[i];
     if (has_batch_axis(i) && tensor.shape[0] != batch_.value) {
-      throw Error(ErrorCode::wrong_shape, given_name(i) + " has shape " + given_shape(tensor) + ", but " +
-                                              text_of(batch_) + " fixes the batch to " + std::to_string(batch_.value));
+      throw Error(ErrorCode::wrong_shape,
+                  given_name(i) + " has shape " + given_shape(tensor) + ", but " + text_of(batch_) +
+                      " fixes the batch to " + std::to_string(batch_.value),
+                  want.role == Role::output ? "" : "One without a batch axis is shared by all batches.");
     }
     if (want.role == Role::input) return;
     const std::vector<std::int64_t> shape = shape_of(plan_, want, {.m = m_.value, .n = n_.value, .k = k_.value});
@@ -438,10 +441,20 @@ class Checker {
       }
       throw Error(ErrorCode::overlap,
                   "output " + given_name(o) + " overlaps " + (output ? "output " : "") + given_name(i),
-                  replaceable ? "Bind other memory, or exactly the same: address, dtype, shape and strides."
-                              : "Bind other memory.");
+                  in_bytes(o) || in_bytes(i) ? "Strides count elements, not bytes; or bind other memory."
+                  : replaceable ? "Bind other memory, or exactly the same: address, dtype, shape and strides."
+                                : "Bind other memory.");
     }
     std::sort(in_place_.begin(), in_place_.end());
+  }
+
+  // Whether strides look as if they counted bytes: the least is an element's size.
+  [[nodiscard]] bool in_bytes(std::size_t i) const {
+    const Tensor& tensor = *tensors_[i];
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (int axis = 0; axis < tensor.rank; ++axis)
+      if (tensor.shape[axis] > 1) least = std::min(least, std::abs(tensor.strides[axis]));
+    return least > 1 && least == size_of(tensor.dtype);
   }
 
   [[nodiscard]] bool same_layout(std::size_t o, std::size_t i) const {

@@ -305,6 +305,8 @@ TEST_F(Bind, Overlap) {
                (void)plan.bind(with("C", shifted)));
   EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps output 'total'",
                (void)plan.bind(with("total", Tensor(static_cast<float*>(d.view().data) + 2, f32, {N}))));
+  const Tensor in_bytes(d.view().data, f32, {M, N}, {sizeof(float) * N, sizeof(float)});
+  EXPECT_ERROR(ErrorCode::overlap, "Strides count elements, not bytes", (void)plan.bind(with("C", in_bytes)));
   EXPECT_NO_THROW((void)plan.bind(with("C", d.view())));
 }
 
