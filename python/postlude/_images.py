@@ -116,7 +116,8 @@ class Sizes:
         if tuple(inner.shape[begin:end]) != self.extents:
             raise error("wrong_shape", f"{name}, but " + (
                 f"the pixels of the output are {self.extents}" if self.rows else
-                f"the filters have taps {self.extents[:-1]} of {self.extents[-1]} channels"))
+                f"the filters have taps {self.extents[:-1]} of {self.extents[-1]} channels"),
+                'Axes are in the order of `layout`: "nchw", or "nhwc" with the channels last.')
         return inner, inner.reshape((*inner.shape[:begin], math.prod(self.extents), *inner.shape[end:]))
 
     def of_all_images(self, x: Any, slot: Slot) -> Any:

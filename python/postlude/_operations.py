@@ -22,6 +22,8 @@ _N, _M, _B = 4, 2, 1
 
 
 def _symbolic(*items: Any) -> bool:
+    if any(isinstance(item, (_core.LoopExpr, _core.LoopAxis, _core.LoopTensor)) for item in items):
+        raise error("bad_call", "a function of epilogues does not take what loops compute", "Write te.relu, te.exp and so on, of elements.")
     return any(isinstance(item, Value) for item in items)
 
 
@@ -157,6 +159,8 @@ def reduce(values: Any, combine: Callable[..., Any], identity: Any, axis: Any = 
         results: Any = numeric.general_reduce(items, combine, identities, axis, group, batch)
         return results[0] if single else results
     trace = trace_of(*items)
+    if combine in (max, min):
+        raise error("bad_combiner", f"the combiner is Python's own {combine.__name__}()", f"Write combine=post.{combine.__name__}.")
     try:
         with contextlib.suppress(ValueError):  # numpy's ufuncs have no signature
             inspect.signature(combine).bind(*items, *items)
@@ -256,13 +260,21 @@ def publish(name: str, operation: Callable[..., Any], parameters: str, doc: str)
     public[name] = function
 
 
+def _shown(parameter: inspect.Parameter) -> str:
+    """As a user writes it: without its annotation, and post's constants by their names."""
+    default = "post." + parameter.default.name if isinstance(parameter.default, _core.Round) else None
+    plain = parameter.replace(annotation=parameter.empty)
+    return f"{parameter.name}={default}" if default else str(plain)
+
+
 def _fill() -> None:
     written = {"cast": cast, "chunk": chunk, "concat": concat, "repeat": repeat, "m_index": m_index, "n_index": n_index,
                "batch_index": batch_index, "z_index": z_index, "p_index": p_index, "q_index": q_index, "random": random}
     elementwise_docs = {}
     for op, spelling, arity, elementwise, doc in _core.op_table():
         if spelling in written:
-            publish(spelling, written[spelling], str(inspect.signature(written[spelling]))[1:].rpartition(")")[0], doc)
+            parameters = inspect.signature(written[spelling]).parameters.values()
+            publish(spelling, written[spelling], ", ".join(_shown(p) for p in parameters), doc)
         elif elementwise and spelling.isidentifier() and op not in ("min", "max"):
             publish(spelling, _elementwise(op, spelling, arity), _SPECIAL.get(op, _ARGUMENTS[arity]), doc)
         elementwise_docs[op] = doc

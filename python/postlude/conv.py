@@ -21,7 +21,7 @@ def _numbers(given: Any, rank: int, what: str) -> tuple[int, ...]:
             return tuple(operator.index(one) for one in several)
     except TypeError:
         pass
-    raise error("usage", f"{what}={given!r}", (f"Pass a number, or one for each of the {rank} axes, as a tuple" if rank > 1 else "Pass a number") +
+    raise error("usage", f"{what}={given!r} is no {what}", (f"Pass a number, or one for each of the {rank} axes, as a tuple" if rank > 1 else "Pass a number") +
                 ('; or ((before, after), ...), "same" or "valid".' if what == "padding" else "."))
 
 
@@ -38,7 +38,7 @@ def _padding(given: Any, image: Sequence[int], filters: Sequence[int], stride: S
     if isinstance(given, (tuple, list)) and any(isinstance(one, (tuple, list)) for one in given):
         if len(given) == rank and all(isinstance(one, (tuple, list)) and len(one) == 2 for one in given):
             return tuple((low, high) for low, high in (_numbers(one, 2, "padding") for one in given))
-        raise error("usage", f"padding={given!r}", f"Pass (before, after) of each of the {rank} axes.")
+        raise error("usage", f"padding={given!r} is no padding", f"Pass (before, after) of each of the {rank} axes.")
     return tuple((one, one) for one in _numbers(given, rank, "padding"))
 
 
@@ -157,7 +157,7 @@ class Conv:
     def __init__(self, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
                  layout: Literal["nchw", "nhwc"] = "nchw") -> None:
         if not isinstance(layout, str) or layout not in ("nchw", "nhwc"):
-            raise error("usage", f"layout={layout!r}", 'Pass "nchw", torch\'s shapes, or "nhwc".')
+            raise error("usage", f"layout={layout!r} is no layout", 'Pass "nchw", torch\'s shapes, or "nhwc".')
         self.stride, self.padding, self.dilation, self.layout = stride, padding, dilation, layout
         (self.groups,) = _numbers(groups, 1, "groups")
 
@@ -317,8 +317,10 @@ def _of_rank(rank: int, x: Any, w: Any) -> tuple[Any, Any]:
     x, w = as_array(x, "x"), as_array(w, "w")
     if getattr(x, "ndim", 0) != rank + 2 or getattr(w, "ndim", 0) != rank + 2:
         letters = ("", "H, ", "D, H, ")[rank - 1], ("", "R, ", "T, R, ")[rank - 1]
-        raise error("wrong_rank", f"x has {getattr(x, 'ndim', 0)} axes and w {getattr(w, 'ndim', 0)}",
-                    f"x is (N, C, {letters[0]}W), w is (K, C, {letters[1]}S).")
+        other = getattr(x, "ndim", 0) - 2
+        raise error("wrong_rank", f"x has {other + 2} axes and w {getattr(w, 'ndim', 0)}, but conv{rank}d takes {rank + 2} of each",
+                    f"x is (N, C, {letters[0]}W), w is (K, C, {letters[1]}S)." +
+                    (f" Those of {other + 2} axes are conv{other}d's." if other in (1, 2, 3) and other != rank else ""))
     return x, w
 
 

@@ -21,6 +21,9 @@ def _epilogue(given: Any) -> Epilogue:
         return plain
     if isinstance(given, Epilogue):
         return given
+    if isinstance(given, type):
+        raise error("usage", f"epilogue= is the class {given.__name__!r} itself",
+                    "Pass an instance of it, which derives from post.EpilogueVisitTree, or a function decorated with @post.epilogue.")
     if callable(given):
         raise error("usage", f"epilogue= is the function {getattr(given, '__name__', '')!r} itself", "Decorate it with @post.epilogue.")
     raise error("usage", f"epilogue= is a {type(given).__name__}", "Pass a function decorated with @post.epilogue, or what post.load read.")
@@ -31,7 +34,7 @@ def _target(given: Any) -> _core.Target | None:
         return given
     if isinstance(given, str) and given.isascii():
         return _core.Target.parse(given)
-    raise error("usage", f"target={given!r}", "Pass a name, as 'cpu', 'cuda:1' or 'sm_90a', or what post.Target makes.")
+    raise error("usage", f"target={given!r} is no target", "Pass a name, as 'cpu', 'cuda:1' or 'sm_90a', or what post.Target makes.")
 
 
 def matmul(a: Any, b: Any, /, *, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:

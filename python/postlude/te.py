@@ -149,6 +149,11 @@ def _no_element(self: Tensor, *_: object) -> Any:
     raise error("usage", f"{self.name!r} is a tensor, and operations are of its elements", "An element is read as A[i, k].")
 
 
+def _one_number(self: Expr | Axis) -> Any:
+    raise error("unsupported_syntax", f"{self!r} is one number, and is not iterated over",
+                "What goes over elements is a reduction: te.sum(x, axis=k), te.max(x, axis=k), ...")
+
+
 def _no_operator(token: str) -> Callable[..., Any]:
     def refuse(*_: object) -> Any:
         raise error("unsupported_syntax", *_core.refused_operator(token))
@@ -160,6 +165,7 @@ for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and
         setattr(Tensor, f"__{_side}{_operator}__", _no_element)
 for _operator in ("neg", "pos", "invert", "abs", "lt", "le", "gt", "ge", "iter"):
     setattr(Tensor, f"__{_operator}__", _no_element)
+Expr.__iter__ = Axis.__iter__ = _one_number
 for _operator, _token in {"xor": "^", "matmul": "@", "lshift": "<<", "rshift": ">>"}.items():
     for _class in (Expr, Axis):
         for _side in ("", "r"):
@@ -299,6 +305,8 @@ def _reduction(name: str) -> Callable[..., Any]:
             return functools.reduce(operator.or_ if name == "any" else operator.and_, [x, *others])
         if len(others) > 1 or (others and axis is not None):
             raise error("bad_call", f"{name} reduces one value over one list of axes", f"te.{name}(x, axis=[di, dj])")
+        if not others and axis is None:
+            raise error("usage", f"{name}: no axis is reduced", f"Name it: te.{name}(x, axis=k), where k is of te.reduce_axis.")
         axes = _axes(others[0] if others else axis, name)
         results = _core.loop_reduce(name, x, axes, where)
         return tuple(results) if len(results) > 1 else results[0]
@@ -520,7 +528,7 @@ def __getattr__(name: str) -> Any:
     if name not in public:
         guess = _core.closest(name, [*public, *(other for other in globals() if not other.startswith("_"))])
         raise missing_attribute("undefined_name", f"postlude.te has no {_core.quoted(name)}", f"Did you mean '{guess}'?" if guess else
-                                "It has the elementwise operations that help(post.ops) lists, and reductions.")
+                                _core.synonym(name) or "It has the elementwise operations that help(post.ops) lists, and reductions.")
 
     def operation(*arguments: Any) -> Expr:
         return _core.loop_apply(name, list(arguments))

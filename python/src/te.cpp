@@ -30,6 +30,11 @@ te::Expr expr_of(nb::handle object) {
                   "this number does not fit 64 bits: " + nb::cast<std::string>(nb::repr(object)));
     return std::visit([](auto value) { return te::Expr(value); }, *number);
   }
+  if (nb::isinstance<te::Tensor>(object))
+    throw Error(
+        ErrorCode::usage,
+        postlude::quoted(nb::cast<te::Tensor>(object).name()) + " is a tensor, and operations are of its elements",
+        "An element is read as A[i, k].");
   throw Error(ErrorCode::usage, "this is no expression: " + nb::cast<std::string>(nb::repr(object)),
               "An element is read as A[i, k].");
 }

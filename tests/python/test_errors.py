@@ -316,6 +316,52 @@ def test_calls(call, kind, code, words):
     refused(call, kind, code, *words)
 
 
+def fast():
+    target = post.Target.cuda(isa="sm_90a")
+    target.accumulate = "fast"
+    return target
+
+
+def loops(read):
+    x = te.placeholder((4, 5), name="x")
+    return lambda: te.compute((4, 5), lambda i, j: read(x, i, j), name="y")
+
+
+IMAGES, FILTERS, LINES = (np.ones((2,) * axes, np.float32) for axes in (4, 4, 3))
+
+
+# The first line says what is wrong, the last one what to do.
+@pytest.mark.parametrize("call, wrong, hint", [
+    (lambda: post.matmul(A, B, target=0), "PL0701: target=0 is no target", "'sm_90a'"),
+    (lambda: post.matmul(A, B, epilogue=post.EpilogueVisitTree), "epilogue= is the class 'EpilogueVisitTree' itself", "an instance"),
+    (lambda: post.matmul(np.ones((2, 4, 3), np.float32), np.ones((5, 3, 5), np.float32)), "fixes the batch to 2", "shared by all batches"),
+    (lambda: post.plan(A, B, target=fast()), 'only fp8 is accumulated "fast", and nothing is fp8 here; leave it out', ""),
+    (lambda: post.conv2d(IMAGES, FILTERS, stride="2"), "stride='2' is no stride", "one for each of the 2 axes"),
+    (lambda: post.conv2d(IMAGES, FILTERS, padding="full"), "padding='full' is no padding", '"same"'),
+    (lambda: post.conv2d(IMAGES, FILTERS, layout="HWCN"), "layout='HWCN' is no layout", '"nhwc"'),
+    (lambda: post.conv1d(IMAGES, FILTERS), "x has 4 axes and w 4, but conv1d takes 3 of each", "Those of 4 axes are conv2d's."),
+    (lambda: post.conv2d(LINES, FILTERS), "x has 3 axes and w 4, but conv2d takes 4 of each", "Those of 3 axes are conv1d's."),
+    (lambda: post.conv2d(IMAGES, FILTERS, out=np.ones((2, 2, 3, 1), np.float32)), "but the pixels of the output are (1, 1)", '"nhwc" with the channels last'),
+    (trace(lambda acc: acc.astype(post.f16)), "values have no attribute 'astype'", "cast(x, dtype)"),
+    (trace(lambda acc: acc.T), "values have no attribute 'T'", "the product of B.T and A.T"),
+    (trace(lambda acc: acc * acc.shape[1]), "values have no attribute 'shape'", "Extents are not values"),
+    (trace(lambda acc: np.matmul(acc, acc)), "numpy's matmul does not take a value", "comes before the epilogue"),
+    (trace(lambda acc: post.reduce(acc, combine=max, identity=0, axis=1)), "the combiner is Python's own max()", "combine=post.max"),
+    (trace(lambda acc: post.random()), "missing a required argument: 'seed'", "Write post.random(seed, stream=0)."),
+    (trace(lambda acc: post.cast(acc)), "missing a required argument: 'dtype'", "Write post.cast(x, dtype, round=post.nearest_even, seed=0)."),
+    (loops(lambda x, i, j: post.relu(x[i, j])), "a function of epilogues does not take what loops compute", "te.relu"),
+    (loops(lambda x, i, j: te.exp(x)), "'x' is a tensor, and operations are of its elements", "A[i, k]"),
+    (loops(lambda x, i, j: sum(x[i, j])), "x[i, j] is one number, and is not iterated over", "te.sum(x, axis=k)"),
+    (loops(lambda x, i, j: te.sum(x[i, j])), "sum: no axis is reduced", "te.sum(x, axis=k)"),
+    (loops(lambda x, i, j: te.select(x[i, j], 1, 0)), "postlude.te has no 'select'", "where(condition, a, b)"),
+], ids=lambda value: "")
+def test_what_is_wrong_and_what_to_do(call, wrong, hint):
+    with pytest.raises(post.Error) as caught:
+        call()
+    lines = str(caught.value).splitlines()
+    assert wrong in lines[0] and hint in lines[-1], str(caught.value)
+
+
 def test_read_only_and_overlapping_outputs():
     frozen = np.ones((4, 5), np.float32)
     frozen.flags.writeable = False

@@ -228,6 +228,7 @@ def test_a_target_accumulates_fast():
     target.schedule = "accumulator"
     target.accumulate = "fast"
     assert (target.accumulate, target.schedule) == ("fast", "fast accumulator")
+    assert post.supports(post.e4m3, post.e4m3, target=target) and not post.supports(post.bf16, post.bf16, target=target)
     target.accumulate = ""
     assert (target.accumulate, target.schedule) == ("", "accumulator")
     with pytest.raises(post.Error):

@@ -143,7 +143,7 @@ std::shared_ptr<BuilderState> common(Each each) {
   each([&](const std::shared_ptr<BuilderState>& other) {
     if (!other) return;
     if (state && state != other)
-      foreign("two values of different builders meet",
+      foreign("two values of different graphs meet",
               "A combiner computes with its own arguments and literals only; a graph with its own values.");
     state = other;
   });
