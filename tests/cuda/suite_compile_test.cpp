@@ -2,13 +2,13 @@
 // heuristic chooses, and within the limits of spills and warnings. Skipped where NVRTC is missing.
 #include "cuda/decided.h"
 #include "cuda/run/nvrtc.h"
+#include "stopwatch.h"
 
 #include <postlude/parse.h>
 #include <postlude/plan.h>
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <tuple>
@@ -88,9 +88,9 @@ TEST(Functions, CompileInSeconds) {
         "def f(acc):\n    x = cast(acc, i32) // (n_index() + 1) // (m_index() + 2)\n"
         "    D: s8 = (x + 5) // (n_index() - 9) // (m_index() + n_index())\n    return D\n"}) {
     const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), target);
-    const auto start = std::chrono::steady_clock::now();
+    const postlude_test::Stopwatch watch;
     const std::string schedules = plan.explain(ExplainPart::schedule, 256, 1024, 1024);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40)) << schedules;
+    EXPECT_LT(watch.seconds(), 40) << schedules;
   }
 }
 

@@ -2,20 +2,20 @@
 #include "helpers.h"
 
 #include "lower/flow.h"
+#include "stopwatch.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 namespace postlude::inline v0::lower {
 namespace {
 
 double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
+  const postlude_test::Stopwatch watch;
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.seconds();
 }
 
 #if defined(__SANITIZE_THREAD__)

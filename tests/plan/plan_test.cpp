@@ -2,13 +2,12 @@
 #include "allocations.h"
 #include "core/convert.h"
 #include "plan/support.h"
+#include "stopwatch.h"
 
 #include <postlude/function.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <ctime>
 #include <limits>
 #include <stdexcept>
 #include <thread>
@@ -403,7 +402,7 @@ TEST(Plan, TimeIsLinearInAnEpiloguesParts) {
     for (std::size_t at; (at = text.find("f-1")) != std::string::npos;) text.replace(at, 3, "first");
     double best = 1e9;
     for (int i = 0; i < 2; ++i) {
-      const auto start = std::chrono::steady_clock::now();
+      const Stopwatch watch;
       const Plan plan = compile(Gemm{}, parse(text, "e"), Target::cpu(1));
       std::vector<Array> arrays;
       std::vector<Binding> bindings;
@@ -411,7 +410,7 @@ TEST(Plan, TimeIsLinearInAnEpiloguesParts) {
       for (const Plan::Slot& slot : slots) arrays.emplace_back(plan.shape_of(slot.name, 2, 2, 2));
       for (std::size_t s = 0; s < slots.size(); ++s) bindings.push_back({slots[s].name, arrays[s].view()});
       plan.bind(bindings).run();
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      best = std::min(best, watch.seconds());
     }
     return best;
   };
@@ -492,10 +491,10 @@ TEST(Plan, ExplainsManyOutputsInTimeThatIsLinear) {
     std::string text = "def f(acc):\n    return {";
     for (int i = 0; i < outputs; ++i) text += "'D" + std::to_string(i) + "': acc + " + std::to_string(i) + ", ";
     const Plan plan = compile(Gemm{}, parse(text + "}\n"));
-    const std::clock_t begin = std::clock();
+    const Stopwatch watch;
     EXPECT_NE(plan.explain().find(", ... (" + std::to_string(outputs) + ")"), std::string::npos);
     EXPECT_NE(plan.explain(ExplainPart::loops).find(std::to_string(outputs) + " steps"), std::string::npos);
-    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    return watch.seconds();
   };
   const double few = seconds(2'500);
   EXPECT_LT(seconds(20'000), 24 * few + 0.05);
