@@ -42,54 +42,87 @@ constexpr std::int64_t most_streamed = 8, streamed_in_l1 = 8 << 10;
 // More than a store leaves fewer registers; tiles of more than a few rows make the same sums.
 constexpr std::int64_t most_streamed_with_more = 2;
 
-// What the forms of a product execute, in cycles, about, and what they take to begin (`tiles`, `dots`, ...), by vectors
-// of 16, 8 and 4: the figures that choose best among what ten thousand products took (decision 0317).
+// What the forms of a product execute, in cycles, about, and what they take to begin (`begin`, `few` for few steps or
+// columns), by vectors of 16, 8 and 4: the figures that choose best among what ten thousand products took (decision
+// 0317).
 struct Rates {
-  double tiles, tile, tile_step, step, part;  // a row of a vector; its steps; each step; one of a part of a vector
-  double few_steps, packs, packed;            // B's vectors from columns
-  double dots, dot, dot_step, dot_rest;       // vectors along K, and a part of one
-  double few_columns, few_gathered, gathers, gathered;  // B's columns from rows
-  double uprights, upright, upright_step, turned, back;
-  double crosses, cross, cross_step, cross_turned;
-  double joins, join, join_columns, join_step, parted;
+  struct Tiles {  // a row of a vector, and its steps; each step; one of a part of a vector
+    double begin = 0, row = 0, row_step = 0, step = 0, part = 0;
+  } tiles = {};
+  struct Packing {  // B's vectors from columns
+    double few = 0, begin = 0, step = 0;
+  } packing = {};
+  struct Dots {  // vectors along K, and a part of one
+    double begin = 0, sum = 0, step = 0, rest = 0;
+  } dots = {};
+  struct Gathering {  // B's columns from rows
+    double few = 0, few_step = 0, begin = 0, step = 0;
+  } gathering = {};
+  struct Upright {
+    double begin = 0, vector = 0, step = 0, turned = 0, back = 0;
+  } upright = {};
+  struct Crossed {
+    double begin = 0, vector = 0, step = 0, turned = 0;
+  } crossed = {};
+  struct Joined {
+    double begin = 0, vector = 0, columns = 0, step = 0, parted = 0;
+  } joined = {};
 };
-constexpr Rates rates_of_16 = {15,  1.2, 0.92, 1.1, 0,   25, 50,  4.1, 35,  2.6, 1.02, 0,   46,   0.43, 184,
-                               2.7, 64,  15,   1.4, 3.2, 38, 120, 11,  1.2, 4,   38,   2.4, 0.56, 0.64, 1.47};
-constexpr Rates rates_of_8 = {27,  5,  0.59, 0.7,  0,    16, 43,  2.7, 31,   1.6, 0.71, 0,   18, 0.29, 50,
-                              1.9, 52, 17,   0.72, 1.05, 71, 168, 36,  1.03, 1.1, 37,   5.7, 0,  0.72, 0.25};
-constexpr Rates rates_of_4 = {17, 5, 0.88, 0.64, 30, 10, 150, 13.6, 32, 4.4, 0.68, 39, 20, 0.34, 222, 57};
+constexpr Rates rates_of_16 = {
+    .tiles = {.begin = 15, .row = 1.2, .row_step = 0.92, .step = 1.1},
+    .packing = {.few = 25, .begin = 50, .step = 4.1},
+    .dots = {.begin = 35, .sum = 2.6, .step = 1.02},
+    .gathering = {.few = 46, .few_step = 0.43, .begin = 184, .step = 2.7},
+    .upright = {.begin = 64, .vector = 15, .step = 1.4, .turned = 3.2, .back = 38},
+    .crossed = {.begin = 120, .vector = 11, .step = 1.2, .turned = 4},
+    .joined = {.begin = 38, .vector = 2.4, .columns = 0.56, .step = 0.64, .parted = 1.47},
+};
+constexpr Rates rates_of_8 = {
+    .tiles = {.begin = 27, .row = 5, .row_step = 0.59, .step = 0.7},
+    .packing = {.few = 16, .begin = 43, .step = 2.7},
+    .dots = {.begin = 31, .sum = 1.6, .step = 0.71},
+    .gathering = {.few = 18, .few_step = 0.29, .begin = 50, .step = 1.9},
+    .upright = {.begin = 52, .vector = 17, .step = 0.72, .turned = 1.05, .back = 71},
+    .crossed = {.begin = 168, .vector = 36, .step = 1.03, .turned = 1.1},
+    .joined = {.begin = 37, .vector = 5.7, .step = 0.72, .parted = 0.25},
+};
+constexpr Rates rates_of_4 = {
+    .tiles = {.begin = 17, .row = 5, .row_step = 0.88, .step = 0.64, .part = 30},
+    .packing = {.few = 10, .begin = 150, .step = 13.6},
+    .dots = {.begin = 32, .sum = 4.4, .step = 0.68, .rest = 39},
+    .gathering = {.few = 20, .few_step = 0.34, .begin = 222, .step = 57},
+};
 
 struct Cycles {
   std::int64_t m, n, k, lanes;
 
   // Vectors along N, of half the length for few columns of a long K (kernels_for_columns).
   [[nodiscard]] double tiles() const {
-    const Rates& r = rates();
+    const Rates::Tiles& r = rates().tiles;
     const double rows = real(m), steps = real(k), parts = n % lanes == 0 ? 0 : real(ceil_div(m, row_group));
     if (lanes == 16 && (2 * n == lanes || (2 * n < lanes && k >= 48)))
-      return r.tiles + rows * (0.76 * steps + (2 * n < lanes ? 8 : 2)) + r.step * steps;
-    return r.tiles + rows * real(ceil_div(n, lanes)) * (r.tile_step * steps + r.tile) +
-           (r.step + r.part * parts) * steps;
+      return r.begin + rows * (0.76 * steps + (2 * n < lanes ? 8 : 2)) + r.step * steps;
+    return r.begin + rows * real(ceil_div(n, lanes)) * (r.row_step * steps + r.row) + (r.step + r.part * parts) * steps;
   }
   // B along N from B along K.
   [[nodiscard]] double packing() const {
-    if (k <= most_interleaved) return rates().few_steps + 0.2 * real(k * n);
-    return rates().packs + rates().packed * real(ceil_div(n, lanes) * round_up(k, 8));
+    const Rates::Packing& r = rates().packing;
+    if (k <= most_interleaved) return r.few + 0.2 * real(k * n);
+    return r.begin + r.step * real(ceil_div(n, lanes) * round_up(k, 8));
   }
   // Vectors along K, and a sum. More columns than pass at once read A again: rows of more than a page that L2 does not
   // hold come late each time.
   [[nodiscard]] double dots() const {
-    const Rates& r = rates();
+    const Rates::Dots& r = rates().dots;
     const bool late = lanes > 4 && n > rows_at_once && k > row_of_page && m * k > 2 * b_in_l2;
-    const double each = r.dot + r.dot_step * real(ceil_div(k, lanes)) + (k % lanes == 0 ? 0 : r.dot_rest);
-    return r.dots + real(m) * real(n) * each * (late ? 4.0 / 3 : 1);
+    const double each = r.sum + r.step * real(ceil_div(k, lanes)) + (k % lanes == 0 ? 0 : r.rest);
+    return r.begin + real(m) * real(n) * each * (late ? 4.0 / 3 : 1);
   }
   // B along K from B along N.
   [[nodiscard]] double gathering() const {
-    const Rates& r = rates();
+    const Rates::Gathering& r = rates().gathering;
     if (n == 1 || k == 1) return 0;
-    return n <= most_interleaved ? r.few_columns + r.few_gathered * real(k * n)
-                                 : r.gathers + r.gathered * real(ceil_div(n, 8) * k);
+    return n <= most_interleaved ? r.few + r.few_step * real(k * n) : r.begin + r.step * real(ceil_div(n, 8) * k);
   }
   // Dot products of the last columns of N beside tiles of the others; `apart` are gathered a line each.
   [[nodiscard]] std::int64_t tail(std::int64_t columns, bool apart) const {
@@ -98,16 +131,15 @@ struct Cycles {
   }
   // Vectors along M: four steps are turned, or a part of them, and four columns of the output.
   [[nodiscard]] double upright() const {
-    const Rates& r = rates();
+    const Rates::Upright& r = rates().upright;
     const double turned = real(ceil_div(n, 8) * round_up(k, 4)), back = n == 1 ? 0 : real(ceil_div(n, 4));
-    return r.uprights +
-           real(ceil_div(m, lanes)) * (r.upright_step * real(k * n) + r.turned * turned + r.back * back + r.upright);
+    return r.begin + real(ceil_div(m, lanes)) * (r.step * real(k * n) + r.turned * turned + r.back * back + r.vector);
   }
   // The same of B's columns by A's rows, whose vectors lie along rows of the output.
   [[nodiscard]] double crossed() const {
-    const Rates& r = rates();
+    const Rates::Crossed& r = rates().crossed;
     const double turned = real(ceil_div(m, 8) * round_up(k, 4));
-    return r.crosses + real(ceil_div(n, lanes)) * (r.cross_step * real(k * m) + r.cross_turned * turned + r.cross);
+    return r.begin + real(ceil_div(n, lanes)) * (r.step * real(k * m) + r.turned * turned + r.vector);
   }
   // Vectors of rows that follow one another, of K up to 8 (decision 0230). Of rows of A that do so too (`close`), those
   // of 16 are parted by k (k - 1) shuffles (decision 0309).
@@ -115,10 +147,10 @@ struct Cycles {
     return n < lanes && k <= most_joined && (lanes < 16 || close || m >= narrow_rows) && joined(close) < tiles();
   }
   [[nodiscard]] double joined(bool close) const {
-    const Rates& r = rates();
+    const Rates::Joined& r = rates().joined;
     const double shuffles = k == 1 ? 0 : real(k * k), vectors = real(ceil_div(m, lanes)), each = real(n * (k + 2));
     if (lanes < 16 || close)
-      return r.joins + r.join_columns * each + vectors * (r.join_step * each + r.parted * shuffles + r.join);
+      return r.begin + r.columns * each + vectors * (r.step * each + r.parted * shuffles + r.vector);
     return 30 + real(n * (k + 3)) + vectors * (0.5 * real(n * (3 * k + 2)) + 24 * real(ceil_div(k, 4)));
   }
   // Wider ones, whose vectors would cross lines: a line at a time, which takes 20 columns or so to begin for each step
