@@ -43,6 +43,10 @@ if not _TYPE_CHECKING:  # to a type checker a module with this has every name
         from . import _core
         from ._public import public
         from .errors import missing_attribute
+        if name in ("float64", "double", "f64"):
+            raise missing_attribute("undefined_name", f"postlude has no {name!r}", "f32 is the widest float: post.f32.")
+        if name.isascii() and (dtype := _core.parse_dtype(name)) is not None:
+            raise missing_attribute("undefined_name", f"postlude has no {name!r}", f"Write post.{dtype.name}.")
         guess = _core.closest(name, [*public, *(other for other in globals() if not other.startswith("_"))])
         raise missing_attribute("undefined_name", f"postlude has no {_core.quoted(name)}", _core.synonym(name) or (
             f"Did you mean '{guess}'?" if guess else "help(post.ops) lists those there are; @post.function adds one."))

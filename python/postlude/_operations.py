@@ -187,7 +187,7 @@ def reduction_op(x: Any, kind: str, op: str, length: int) -> Any:
     axis = {"row": 1, "column": 0}.get(kind)
     name = {"Add": "sum", "Max": "max", "Min": "min", "Mul": "prod"}.get(op)
     if axis is None or name is None:
-        raise error("bad_call", f"reduction_op knows no {kind!r} with {op!r}", 'Write reduction_op(x, "row" or "column", "Add", length).')
+        raise error("bad_call", f"reduction_op knows no {kind!r} with {op!r}", 'Write reduction_op(x, "row", "Add", length), or "column", and "Max", "Min" or "Mul".')
     return _reduction(name, x, axis, length, False)
 
 
@@ -261,8 +261,8 @@ def publish(name: str, operation: Callable[..., Any], parameters: str, doc: str)
 
 
 def _shown(parameter: inspect.Parameter) -> str:
-    """As a user writes it: without its annotation, and post's constants by their names."""
-    default = "post." + parameter.default.name if isinstance(parameter.default, _core.Round) else None
+    """As a user writes it: without its annotation, and a way to round by its name."""
+    default = f"post.Round.{parameter.default.name}" if isinstance(parameter.default, _core.Round) else None
     plain = parameter.replace(annotation=parameter.empty)
     return f"{parameter.name}={default}" if default else str(plain)
 

@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
+import numpy as np
+
 from . import _core, numeric
 from .epilogue import forget_graphs
 from .errors import error
@@ -81,7 +83,11 @@ def function(f: Callable[..., Any] | None = None, /, *, cuda: str = "", derivati
                 arguments.append(parameter.name)
 
         def reference(*items: Any) -> Any:
-            return f(*items[:len(arguments)], **{name: value for (name, _), value in zip(parameters, items[len(arguments):])})
+            made = f(*items[:len(arguments)], **{name: value for (name, _), value in zip(parameters, items[len(arguments):])})
+            if arguments and np.shape(made) not in ((), (1,), np.shape(items[0])):
+                raise error("bad_function", f"{f.__name__!r} makes an array of {np.shape(made)} of one of {np.shape(items[0])}",
+                            "A native function is elementwise: it gives one element for each.")
+            return made
 
         derivatives = (derivative,) if isinstance(derivative, str) and derivative else tuple(derivative)
         _core.define_native(f.__name__, reference, len(arguments), parameters, ulps, absolute_error, cuda, list(derivatives),

@@ -307,5 +307,8 @@ class NDArray:
     """The annotation of an epilogue visitor tree: NDArray['tensor', 'float32']."""
 
     def __class_getitem__(cls, item: Any) -> Any:
-        kind, dtype = item
-        return classes[kind][dtype]
+        named = item if isinstance(item, tuple) else (item,)
+        if len(named) != 2 or named[0] not in classes:
+            raise error("unknown_dtype", f"NDArray[{', '.join(map(repr, named))}] names no class and dtype",
+                        "Write post.NDArray['tensor', 'float32'], or 'row', 'column' or 'scalar'.")
+        return classes[named[0]][named[1]]
