@@ -27,8 +27,11 @@ Wide Decider::wide(const std::vector<int>& phases) const {
   const bool eights = std::all_of(phases.begin(), phases.end(), [&](int p) {
     return !given_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0;
   });
-  for (std::size_t b = 0; b < memory_.size(); ++b)
+  for (std::size_t b = 0; b < memory_.size(); ++b) {
     vectors.buffers.push_back(eights && !memory_[b].by_value && reaches(as_given(memory_[b]), given_.buffers[b].dtype));
+    vectors.in_place.push_back(given_.buffers[b].kind == lower::BufferKind::output &&
+                               in_place(static_cast<BufferId>(b)));
+  }
   vectors.accumulator = eights && reaches(accumulator_memory(), vectors.source);
   return vectors;
 }

@@ -191,6 +191,7 @@ class RowWriter {
   std::string loading() const;
   void phase(const RowPhase& row);
   void meet(const Phase& phase, const std::vector<ReducerText>& reducers);
+  [[nodiscard]] std::string waiting(const RowPhase& row) const;
   void row_values(int phase, std::vector<bool> wanted);
   void tile_values(int phase, const std::vector<bool>& wanted);
   void store(const RowPhase& row, const lower::Store& store);
@@ -364,6 +365,7 @@ void RowWriter::phase(const RowPhase& row) {
     }
   }
   if (!phase.domain.has(Axis::n)) {
+    code_ += waiting(row);
     for (const auto& one : phase.stores) store(row, one);
   } else {
     for (const auto& one : phase.stores) {
@@ -404,10 +406,18 @@ void RowWriter::phase(const RowPhase& row) {
       }
     }
     for (const auto& one : phase.stores) store(row, one);
-    code_ = loop + collected + each_run(code_) + added;
+    code_ = loop + collected + waiting(row) + each_run(code_) + added;
   }
   for (const auto& one : phase.stores) written_[one.access.buffer] = true;
   if (!reducers.empty()) meet(phase, reducers);
+}
+
+// What is stored over an operand waits until all of the row's threads have read it: for itself, or in a phase before.
+std::string RowWriter::waiting(const RowPhase& row) const {
+  const Phase& phase = program_.phases[row.phase];
+  const bool alone = phase.domain.has(Axis::n) && row.phase == run_.phases.front().phase;  // each its own elements
+  const bool over = std::ranges::any_of(phase.stores, [&](const auto& s) { return wide_.in_place[s.access.buffer]; });
+  return over && !alone ? "  __syncthreads();\n" : "";
 }
 
 // All threads of a row get the same state: lanes are folded by shuffles, then warps in their order.

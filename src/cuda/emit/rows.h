@@ -13,7 +13,8 @@ namespace postlude::inline v0::cuda {
 // contiguous, addresses and strides multiples of 16 bytes and of eight elements, types f32, bf16, f16 or of one byte,
 // and columns a multiple of eight.
 struct Wide {
-  std::vector<bool> buffers;  // of the Program's, which can
+  std::vector<bool> buffers;     // of the Program's, which can
+  std::vector<bool> in_place{};  // and which outputs lie over operands
   bool accumulator = false;
   std::vector<std::int64_t> columns{};  // of each phase
   DType source = DType::f32;            // what the accumulator's memory holds (X's dtype for a stream)

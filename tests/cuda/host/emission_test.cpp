@@ -407,6 +407,35 @@ TEST(Emission, FoldsWhatManyTilesTell) {
   }
 }
 
+// A row's statistic over an operand of the row, which all of its threads read once more in the same launch.
+TEST(Emission, StatisticsOverOperandsWaitForTheirReaders) {
+  Harness harness("emission_in_place");
+  const fuzz::Case c = fuzz::read(
+      "# problem: kind=gemm a=f32 b=f32 batched=0\n# shape: batch=1 m=28 n=300 k=24\n"
+      "# data: data=9 values=normal layout=0 seed=10\ndef epilogue(acc, c: col[f32], b: row[f32]):\n"
+      "    x = cast(acc, bf16, round=stochastic(5)) * c + b\n    y = x + erf(tanh(x) * b)\n"
+      "    s: f32 = var(y, axis=1)\n    e = exp(y - max(y, axis=1))\n    D: f32 = e / sum(e, axis=1)\n"
+      "    return s, D\n");
+  constexpr std::size_t operand = 2, output = 4;  // behind A and B; behind both operands
+  Running r{"in place", c, fuzz::materialise(c), {}};
+  std::vector<Binding> all = named(r);
+  all[output].tensor.data = all[operand].tensor.data;
+  r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), Target::cuda()).bind(all);
+  r.call.run();
+  ASSERT_TRUE(harness.compile());
+  const fuzz::GuardedMemory &over = r.tensors.memory[operand], &statistics = r.tensors.memory[output];
+  const std::vector<std::uint8_t> given(over.data(), over.data() + over.size());
+  const reference::Evaluation& expected = expected_of(r);
+  for (std::uint64_t run = 0; run < 4; ++run) {
+    harness.order(run);
+    r.tensors.poison_outputs();
+    std::ranges::copy(given, over.data());
+    r.call.run();
+    std::copy_n(over.data(), over.size(), statistics.data());
+    EXPECT_EQ(fuzz::compare(expected, r.c, r.tensors, "the host"), "") << r.call.describe();
+  }
+}
+
 // A user's combiner may give other bits where its arguments change places, which lanes of a row do.
 TEST(Emission, TilesOfAClusterHearTheSameBits) {
   Harness harness("emission_same_bits");
