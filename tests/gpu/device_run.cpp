@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 namespace postlude::gpu_tests {
@@ -19,12 +20,23 @@ namespace {
 
 constexpr std::size_t zone = 1024;  // bytes on either side of a tensor
 constexpr int most_draws = 48;
-constexpr int rasters[] = {1, 2, 3, 5, 8, 16};
+constexpr int rasters[] = {1, 1, 2, 3, 5, 8, 16};
 
 // What a schedule is drawn for. One form has several draws, as some forms are seldom legal.
-enum class Form : std::uint8_t { portable, whole, clusters, parts, in_memory, again, shifted, count };
+enum class Form : std::uint8_t { portable, whole, clusters, meets, parts, in_memory, again, parks, shifted, count };
 constexpr int draws_of_form = 8;
 static_assert(most_draws / 2 % draws_of_form == 0, "turned ones are followed by a new form");
+
+// What a refusal tells of the case: a schedule that is legal there, if there is one.
+using Known = std::optional<cuda::Schedule>;
+Known known(const std::string& hint) {
+  const std::size_t at = hint.find("such as \"");
+  if (at == hint.npos) return {};
+  const std::size_t begin = hint.find('"', at) + 1;
+  std::string text = hint.substr(begin, hint.find('"', begin) - begin);
+  if (text.starts_with("turned ")) text.erase(0, text.find(' ') + 1);
+  return cuda::parse_schedule(text);
+}
 
 cuda::Schedule draw_portable(fuzz::Choices& pick, bool with_operands) {
   cuda::Schedule s;
@@ -39,9 +51,8 @@ cuda::Schedule draw_portable(fuzz::Choices& pick, bool with_operands) {
   return s;
 }
 
-// `turned`: of a product whose tiles have columns in steps of eight.
-cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, bool with_operands, bool turned = false) {
-  if (form == Form::portable && !turned) return draw_portable(pick, with_operands);
+// A tile. `turned`: of a product whose tiles have columns in steps of eight.
+cuda::Schedule draw_tile(fuzz::Choices& pick, bool with_operands, bool turned) {
   cuda::Schedule s;
   s.ping_pong = pick.chance(60);
   s.abreast = !s.ping_pong && pick.chance(40);
@@ -57,21 +68,31 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, bool with_operands,
   }
   s.d_buffers = static_cast<int>(2 + pick.below(3));
   s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(4)) : 0;
+  return s;
+}
+
+cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, const Known& legal, bool turned = false) {
+  const bool with_operands = legal && legal->aux_stages > 0;
+  if (form == Form::portable && !turned) return draw_portable(pick, with_operands);
+  cuda::Schedule s = draw_tile(pick, with_operands, turned);
+  if (legal && !legal->mma && pick.chance(30)) {
+    s.ping_pong = legal->ping_pong, s.abreast = legal->abreast, s.bm = legal->bm, s.bn = legal->bn;
+    s.sub_n = legal->sub_n, s.stages = std::min(s.stages, legal->stages);
+  }
   s.raster = pick.pick(rasters);
   s.looped = pick.chance(25);
   if (form == Form::clusters || ((form == Form::in_memory || form == Form::again) && pick.chance(25))) {
     (pick.chance(50) ? s.cluster_m : s.cluster_n) = 2;
     s.raster *= s.cluster_m;
-    if (pick.chance(30)) s.meets = true, s.cluster_m = 1, s.cluster_n = static_cast<int>(2 + pick.below(4));
   }
+  if (form == Form::meets) s.meets = true, s.cluster_n = static_cast<int>(2 + pick.below(4));
   if (form == Form::parts) s.split = 2 << pick.below(2);
   if (form == Form::in_memory || (form == Form::shifted && pick.chance(30))) {
     s.split = static_cast<int>(2 + pick.below(pick.chance(50) ? 2 : 8)), s.by_memory = true;
     s.in_shares = pick.chance(35), s.at_end = pick.chance(35);
   }
   s.again = form == Form::again;
-  if (s.ping_pong && !turned && s.cluster_m * s.cluster_n == 1 && s.split == 1 && pick.chance(15))
-    s.parks = true, s.again = false;
+  if (form == Form::parks) s.parks = s.ping_pong = true, s.abreast = false, s.raster = 1 + s.raster / 8;
   if (form == Form::shifted && !turned) {
     s.shifted = true, s.ping_pong = pick.chance(60), s.abreast = false;
     s.bm = s.ping_pong ? 64 : 128 << pick.below(2);
@@ -120,7 +141,7 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
   const Graph graph(std::make_shared<const GraphData>(c.graph));
   Target target = Target::cuda();
   fuzz::Choices pick(schedule_seed);
-  bool with_operands = false;
+  Known legal;
   fuzz::Choices turns(~schedule_seed);
   const int turned = turns.chance(25) ? most_draws / 2 : 0;  // draws, if the case can be
   const bool depthwise = c.conv && c.conv->groups > 1 && c.conv->channels == 1 && c.conv->filters == 1;
@@ -131,13 +152,15 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
     const bool is_turned = i < turned;
     fuzz::Choices& from = is_turned ? turns : pick;
     if (i % draws_of_form == 0) {
-      form = static_cast<Form>(from.below(static_cast<std::int64_t>(Form::count)));
+      // The portable one, which is mostly legal, only if it is drawn first.
+      const std::int64_t forms = static_cast<std::int64_t>(Form::count), last = i % (most_draws / 2) ? 1 : 0;
+      form = static_cast<Form>(last + from.below(forms - last));
       stencil = static_cast<Stencil>(from.below(static_cast<std::int64_t>(Stencil::count)));
       by_stencil = depthwise && !is_turned && from.chance(75);
     }
     target.schedule = (is_turned ? "turned " : "") +
-                      cuda::to_string(by_stencil ? draw_stencil(from, stencil, with_operands, *c.conv)
-                                                 : draw_schedule(from, form, with_operands, is_turned));
+                      cuda::to_string(by_stencil ? draw_stencil(from, stencil, legal && legal->aux_stages, *c.conv)
+                                                 : draw_schedule(from, form, legal, is_turned));
     try {
       Call call = compile(c.problem, graph, target).bind(named);
       drawn = call.describe().find(target.schedule) != std::string::npos;
@@ -145,9 +168,7 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
       return call;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::bad_schedule) throw;
-      // The hint names a legal one: whether tile operands come by tensor map is seen there.
-      with_operands =
-          error.hint().find("such as") != std::string::npos && error.hint().find(" aux 0 ") == std::string::npos;
+      legal = known(error.hint());
     }
   }
   if (by != nullptr) *by = Target::cuda();
