@@ -83,11 +83,12 @@ void store_element(const Case& c, const CaseTensor& t, void* memory, std::int64_
 // Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each
 // element, and for inputs also repeated along an axis, or backwards along one.
 void lay_out(const Case& c, CaseTensor& t) {
-  const std::uint64_t choice = c.layout == 0 ? 0 : hash(t.name, c.layout);
+  const bool plain = c.layout == 0 || c.layout == along_k, turned = c.layout == along_k && t.name == "B";
+  const std::uint64_t choice = plain ? 0 : hash(t.name, c.layout);
   const int modes = t.output ? 4 : 7,
-            mode = c.layout == 0 ? 0 : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
+            mode = plain ? 2 * turned : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
   const auto& e = t.extents;
-  const std::int64_t gap = 1 + static_cast<std::int64_t>((choice >> 8) % 9);
+  const std::int64_t gap = plain ? 0 : 1 + static_cast<std::int64_t>((choice >> 8) % 9);
   std::int64_t m = e[2], n = 1, b = e[1] * e[2];
   if (mode == 1) m += gap, b = e[1] * m;
   if (mode == 2) m = 1, n = e[1] + gap, b = n * e[2];

@@ -6,6 +6,7 @@
 #include "correctness/cases.h"
 #include "cuda/host/harness.h"
 #include "fuzz/choices.h"
+#include "fuzz/composed.h"
 #include "fuzz/driver.h"
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -171,6 +173,36 @@ fuzz::Case of_long_rows(std::uint64_t seed) {
   return c;
 }
 
+// Epilogues as networks have them behind products of all types, of a few tiles or many, and behind convolutions.
+fuzz::Case of_pieces(std::uint64_t seed) {
+  fuzz::Choices pick(fuzz::mix(seed ^ 0x91ece5));
+  constexpr DType types[] = {DType::bf16, DType::bf16, DType::bf16, DType::f16, DType::e4m3, DType::e5m2, DType::s8};
+  fuzz::Case c;
+  const fuzz::Composed epilogue = fuzz::compose(pick);
+  const GraphData graph = parse(epilogue.text).data();
+  if (pick.chance(12)) {
+    do c = gpu_tests::on_tensor_cores(fuzz::generate(pick.next(), {.convolutions = 100}));
+    while (c.shape.m * c.shape.n > 8192);
+    c.graph = fuzz::with_dtypes(graph, c.problem);
+  } else {
+    const DType type = pick.pick(types);
+    c.problem = Gemm{.a = type, .b = type, .batched = pick.chance(25)};
+    c.graph = fuzz::with_dtypes(graph, c.problem);
+    const std::int64_t step = std::lcm(pick.chance(80) ? epilogue.columns : 8, size_of(type) == 2 ? 8 : 16);
+    c.shape = {c.problem.get_if<Gemm>()->batched ? 1 + pick.below(3) : 1, 1 + pick.below(pick.chance(30) ? 40 : 330),
+               step * (1 + pick.below(std::max<std::int64_t>(1, (pick.chance(60) ? 256 : 640) / step))),
+               8 * (1 + pick.below(24))};
+    if (pick.chance(8)) c.shape.m = 1 + pick.below(40), c.shape.k = 64 * (8 + pick.below(50));
+    if (pick.chance(80)) c.shape.k = (c.shape.k + 15) / 16 * 16;
+    else if (pick.chance(40)) c.shape.k -= pick.below(8);
+    if (pick.chance(50)) c.shape.m = (c.shape.m + epilogue.rows - 1) / epilogue.rows * epilogue.rows;
+    c.layout = pick.chance(45) ? fuzz::along_k : pick.chance(25) ? pick.next() | 1 : 0;
+    for (int tries = 0; tries < 40 && !fuzz::divisible(c); ++tries) c.shape.n += step;
+  }
+  c.seed = seed, c.data = pick.next(), c.values = fuzz::Values::normal;
+  return c;
+}
+
 fuzz::Case of_losses(std::uint64_t seed) { return gpu_tests::with_many_tiles(seed, multiprocessors, true); }
 
 // What a case draws, and how many of each.
@@ -178,8 +210,8 @@ struct Kind {
   std::uint64_t count;
   fuzz::Case (*draw)(std::uint64_t seed);
 };
-constexpr Kind kinds[] = {{16, any},       {2, in_groups}, {4, of_single_channels}, {3, of_odd_rows},
-                          {1, of_columns}, {1, of_losses}, {4, of_long_rows}};
+constexpr Kind kinds[] = {{12, any},       {2, in_groups}, {3, of_single_channels}, {3, of_odd_rows},
+                          {1, of_columns}, {1, of_losses}, {3, of_long_rows},       {12, of_pieces}};
 constexpr std::uint64_t of_case = [] {
   std::uint64_t all = 0;
   for (const Kind& kind : kinds) all += kind.count;
@@ -216,10 +248,50 @@ struct Running {
   Call call;
   bool again = false;        // kernels that another problem has run by then: in a drawn order alone
   std::uint64_t orders = 1;  // drawn ones
+  struct InPlace {
+    std::size_t output, operand;
+    std::vector<std::uint8_t> given;  // the operand, before it is written over
+  };
+  std::vector<InPlace> in_place = {};
+
+  [[nodiscard]] std::string placed() const {
+    std::string text;
+    for (const InPlace& one : in_place)
+      text += ", " + tensors.all[one.output].name + " in place of " + tensors.all[one.operand].name;
+    return text;
+  }
+  void run() {
+    tensors.poison_outputs();
+    for (const InPlace& one : in_place) std::ranges::copy(one.given, tensors.memory[one.operand].data());
+    call.run();
+    for (const InPlace& one : in_place) {
+      const fuzz::CaseTensor& t = tensors.all[one.output];
+      const std::int64_t size = size_of(t.dtype);
+      const std::uint8_t* const from = tensors.memory[one.operand].data();
+      std::uint8_t* const to = tensors.memory[one.output].data();
+      fuzz::for_elements(t, [&](const auto& at) { std::copy_n(from + t.at(at) * size, size, to + t.at(at) * size); });
+    }
+  }
 };
 
-// Its tensors on the fake device, half of the scalars by value.
-std::vector<Binding> on_device(Running& r, fuzz::Choices pick) {
+// An output in place of an operand that lies as it does.
+void put_in_place(Running& r, std::vector<Binding>& named, std::size_t output, fuzz::Choices& pick) {
+  const fuzz::CaseTensor& o = r.tensors.all[output];
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const fuzz::CaseTensor& t = r.tensors.all[i];
+    const bool alike = !t.output && !named[i].tensor.by_value && t.dtype == o.dtype && t.rank == 0 && o.rank == 0 &&
+                       t.axes == o.axes && t.extents == o.extents && t.strides == o.strides && t.first == o.first;
+    const bool taken = std::ranges::any_of(r.in_place, [&](const Running::InPlace& one) { return one.operand == i; });
+    if (!alike || taken || t.name == "A" || t.name == "B" || pick.chance(30)) continue;
+    const fuzz::GuardedMemory& memory = r.tensors.memory[i];
+    r.in_place.push_back({output, i, {memory.data(), memory.data() + memory.size()}});
+    named[output].tensor.data = named[i].tensor.data;
+    return;
+  }
+}
+
+// Its tensors on the fake device, half of the scalars by value, and maybe some outputs in place of operands.
+std::vector<Binding> on_device(Running& r, fuzz::Choices pick, bool in_place = false) {
   std::vector<Binding> named = r.tensors.named();
   for (std::size_t i = 0; i < named.size(); ++i) {
     Tensor& t = named[i].tensor;
@@ -228,6 +300,8 @@ std::vector<Binding> on_device(Running& r, fuzz::Choices pick) {
     t.by_value = true;
     std::memcpy(t.value.data(), std::exchange(t.data, nullptr), static_cast<std::size_t>(size_of(t.dtype)));
   }
+  for (std::size_t i = 0; i < named.size() && in_place; ++i)
+    if (r.tensors.all[i].output) put_in_place(r, named, i, pick);
   return named;
 }
 
@@ -270,18 +344,23 @@ void add_problems(std::vector<Running>& all, fuzz::Case c, int percent_asked) {
   }
   const std::uint64_t schedule = asked || pick.chance(20) ? 0 : pick.next() | 1;
   Running first;
+  bool in_place = pick.chance(40);
   const auto bind = [&] {
     bool drawn = false;
     first = {c, fuzz::materialise(c), {}};
-    const std::vector<Binding> named = on_device(first, of_scalars);
+    const std::vector<Binding> named = on_device(first, of_scalars, in_place);
     first.call = asked ? compiled_for(c, named, target) : gpu_tests::bind_case(c, named, schedule, drawn, &target);
   };
-  try {
-    bind();
-  } catch (const Error& error) {  // nothing reads the accumulator
-    if (error.code() != ErrorCode::bad_schedule) throw;
-    target.schedule.clear();
-    bind();
+  for (bool again = true; std::exchange(again, false);) {
+    try {
+      bind();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::overlap && in_place) in_place = false;
+      else if (error.code() == ErrorCode::bad_schedule && asked)
+        target.schedule.clear();  // nothing reads the accumulator
+      else throw;
+      again = true;
+    }
   }
   if (!asked && first.call.describe().find("epilogue from memory") != std::string::npos) few_rows(), bind();
   first.call.run();
@@ -291,9 +370,9 @@ void add_problems(std::vector<Running>& all, fuzz::Case c, int percent_asked) {
     const fuzz::Case next = another(c, pick);
     Running r{next, fuzz::materialise(next), {}, true};
     try {
-      r.call = compiled_for(next, on_device(r, of_scalars), target);
+      r.call = compiled_for(next, on_device(r, of_scalars, in_place), target);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::bad_schedule) throw;
+      if (error.code() != ErrorCode::bad_schedule && !(in_place && error.code() == ErrorCode::overlap)) throw;
       continue;
     }
     r.call.run();
@@ -310,8 +389,7 @@ std::string check(Running& r, const host::Harness& harness) {
   for (std::uint64_t run = r.again ? 1 : 0; run <= r.orders; ++run) {
     const std::uint64_t order = run == 0 ? 0 : r.c.seed + run;
     harness.order(order);
-    r.tensors.poison_outputs();
-    r.call.run();
+    r.run();
     std::string wrong = fuzz::compare(expected, r.c, r.tensors, "the host");
     if (wrong.empty()) wrong = r.tensors.damage();
     if (wrong.empty() && order && !r.again && r.tensors.copy_outputs() != first)
@@ -323,7 +401,8 @@ std::string check(Running& r, const host::Harness& harness) {
 }
 
 std::string check(std::uint64_t seed) {
-  host::Harness harness(("fuzz_emission-" + std::to_string(seed)).c_str(), multiprocessors);
+  host::Harness harness(("fuzz_emission-" + std::to_string(seed)).c_str(),
+                        multiprocessors + static_cast<int>(fuzz::Choices(fuzz::mix(seed ^ 0x3b10c)).below(6)));
   fuzz::Case now;
   try {
     std::vector<Running> all;
@@ -346,7 +425,7 @@ std::string check(std::uint64_t seed) {
     for (Running& r : all) {
       now = r.c;
       if (const std::string wrong = check(r, harness); !wrong.empty())
-        return wrong + "\nby " + r.call.describe() + "\n" + fuzz::write(r.c);
+        return wrong + "\nby " + r.call.describe() + r.placed() + "\n" + fuzz::write(r.c);
     }
     for (const std::filesystem::path& name : kept)
       if (!name.empty()) std::filesystem::create_directories(name.parent_path()), std::ofstream(name);
