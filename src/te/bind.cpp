@@ -461,10 +461,10 @@ static std::string names_of(const std::vector<BufferPtr>& buffers) {
 
 Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const v0::Tensor> arrays, Device device) {
   if (arrays.size() != nest.arguments.size())
-    throw Error(ErrorCode::missing_operand,
-                "arrays are bound to " + std::to_string(arrays.size()) + " of " +
-                    std::to_string(nest.arguments.size()) + " arguments",
-                "They are " + names_of(nest.arguments) + ", in this order.");
+    throw Error(
+        ErrorCode::missing_operand,
+        std::to_string(arrays.size()) + " arrays are given for " + std::to_string(nest.arguments.size()) + " arguments",
+        "They are " + names_of(nest.arguments) + ", in this order.");
   Sizes sizes;
   std::unordered_map<const AxisNode*, std::string> owner;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
@@ -518,12 +518,13 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (nest.tensors[i].op().node()->is_placeholder()) continue;
     const plan::Footprint output = plan::footprint(arrays[i]);
-    bool overlaps = plan::overlaps_itself(output);
-    for (std::size_t j = 0; j < arrays.size(); ++j)
-      overlaps |= j != i && plan::overlap(output, plan::footprint(arrays[j]));
-    if (overlaps)
+    for (std::size_t j = 0; j < arrays.size(); ++j) {
+      if (j == i ? !plan::overlaps_itself(output) : !plan::overlap(output, plan::footprint(arrays[j]))) continue;
       throw Error(ErrorCode::overlap,
-                  "the output " + quoted(nest.arguments[i]->name) + " overlaps another array or itself");
+                  "the output " + quoted(nest.arguments[i]->name) + " overlaps " +
+                      (j == i ? "itself" : quoted(nest.arguments[j]->name)),
+                  j == i ? "Bind an array of which no elements share memory." : "Bind other memory.");
+    }
   }
   return sizes;
 }

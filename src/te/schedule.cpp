@@ -63,10 +63,14 @@ void refuse(const std::string& message, const std::string& hint) {
 
 std::size_t find_leaf(const StageNode& stage, const Axis& axis, const char* what) {
   const auto found = std::find(stage.leaves.begin(), stage.leaves.end(), axis.node());
-  if (found == stage.leaves.end())
+  if (found == stage.leaves.end()) {
+    const bool another = axis.node() && std::ranges::any_of(stage.leaves, [&](const auto& leaf) {
+                           return leaf->name == axis.node()->name;
+                         });
     refuse(std::string(what) + ": " + quoted(axis.node() ? axis.name() : "nothing") + " is no loop of " +
-               quoted(stage.op->name),
-           "Its loops are " + loops_of(stage) + ".");
+               quoted(stage.op->name) + (another ? ", which has another of this name" : ""),
+           (another ? "Take its own, of op.axis and op.reduce_axis: " : "Its loops are ") + loops_of(stage) + ".");
+  }
   return static_cast<std::size_t>(found - stage.leaves.begin());
 }
 

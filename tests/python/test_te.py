@@ -441,9 +441,11 @@ def test_refusals_of_arrays(rows, rng):
         f(np.zeros((4, 4), np.float32), np.zeros(4))
     with pytest.raises(post.Error, match="as 'A' says"):
         f(np.zeros((4, 4), np.float32), np.zeros(5, np.float32))
-    with pytest.raises(post.Error, match="overlaps"):
-        a = np.zeros((4, 4), np.float32)
+    a = np.zeros((4, 4), np.float32)
+    with pytest.raises(post.Error, match="output '.*' overlaps 'A'"):
         plain(a, a[0])
+    with pytest.raises(post.Error, match="3 arrays are given for 2 arguments"):
+        plain(a, a[0], a)
 
 
 def test_a_product_runs_on_its_main_loop(rng):

@@ -62,6 +62,8 @@ const Case cases[] = {
      "split of 'i' into pieces of 9223372036854775807"},
     {"AxisOfAnotherStage", ErrorCode::bad_schedule, [](Fixture& t) { t.s[t.b].unroll(t.f.op().axis()[1]); },
      "unroll: 'j' is no loop of 'B'"},
+    {"AxisOfAnotherStageOfOneName", ErrorCode::bad_schedule, [](Fixture& t) { t.s[t.b].unroll(t.f.op().axis()[0]); },
+     "unroll: 'i' is no loop of 'B', which has another of this name"},
     {"AxisThatWasSplit", ErrorCode::bad_schedule,
      [](Fixture& t) {
        t.s[t.b].split(t.i, 2);
