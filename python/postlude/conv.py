@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
 from . import _core
 from ._images import Images, Sizes, as_array, permuted
 from .dtypes import DType, as_dtype
 from .epilogue import Epilogue
 from .errors import error
-from .run import Support, _epilogue, _problem, _supported, _target
+from .run import Support, _epilogue, _problem, _supported, _target, by_name
 
 
 def _numbers(given: Any, rank: int, what: str) -> tuple[int, ...]:
@@ -324,7 +324,7 @@ def _of_rank(rank: int, x: Any, w: Any) -> tuple[Any, Any]:
     return x, w
 
 
-def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+def conv2d(x: Any, w: Any, /, *others: Never, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
     """epilogue(conv2d(x, w), **operands), computed in one pass.
@@ -335,26 +335,29 @@ def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
     Outputs have these shapes, tiles in channels_last. stride, padding, dilation and layout are as post.Conv takes them.
     out: arrays to write instead, in these shapes, as post.matmul's.
     """
+    by_name(others, "conv2d", "x", "w")
     x, w = _of_rank(2, x, w)
     _check_names(epilogue, operands, "conv2d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
 
-def conv1d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+def conv1d(x: Any, w: Any, /, *others: Never, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
     """As conv2d, over one axis: x is (N, C, W), w is (K, C / groups, S), a tile (N, K, Q)."""
+    by_name(others, "conv1d", "x", "w")
     x, w = _of_rank(1, x, w)
     _check_names(epilogue, operands, "conv1d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
 
-def conv3d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+def conv3d(x: Any, w: Any, /, *others: Never, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
     """As conv2d, over three axes: x is (N, C, D, H, W), w is (K, C / groups, T, R, S), a tile (N, K, Z, P, Q)."""
+    by_name(others, "conv3d", "x", "w")
     x, w = _of_rank(3, x, w)
     _check_names(epilogue, operands, "conv3d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Never
 
 from . import _core
 from .dtypes import DType, as_dtype
@@ -37,13 +37,22 @@ def _target(given: Any) -> _core.Target | None:
     raise error("usage", f"target={given!r} is no target", "Pass a name, as 'cpu', 'cuda:1' or 'sm_90a', or what post.Target makes.")
 
 
-def matmul(a: Any, b: Any, /, *, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:
+def by_name(others: tuple[Any, ...], function: str, *arrays: str) -> None:
+    """Refuses what stands behind the arrays of a main loop: an epilogue and its operands have names."""
+    if others:
+        raise error("usage", f"post.{function} takes {' and '.join(arrays)} by position, not {len(arrays) + len(others)} arguments",
+                    f"Name the others: post.{function}({', '.join(arrays)}, epilogue=f, bias=bias).")
+
+
+def matmul(a: Any, b: Any, /, *others: Never, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:
     """epilogue(a @ b, **operands), computed in one pass.
 
     a is (M, K), b is (K, N); either may have a batch axis in front. Any strides: pass w.T for a weight of (N, K). Returns
     the output, or a named tuple of outputs, as arrays of a's framework on a's device and current stream.
     out: arrays to write instead: one, a tuple in the outputs' order, or a dict by name. It may be an operand.
     """
+    if others:
+        by_name(others, "matmul", "a", "b")
     if target is None and type(epilogue) is Epilogue:
         launcher = epilogue._launchers.get(_GEMM)
         if launcher is not None:
@@ -54,8 +63,9 @@ def matmul(a: Any, b: Any, /, *, epilogue: Epilogue | None = None, out: Any = No
 _GEMM = (_core.gemm._key, None)
 
 
-def stream(x: Any, /, *, epilogue: Epilogue, out: Any = None, target: Any = None, **operands: Any) -> Any:
+def stream(x: Any, /, *others: Never, epilogue: Epilogue, out: Any = None, target: Any = None, **operands: Any) -> Any:
     """epilogue(x, **operands): an epilogue over a tensor that is in memory already, with no product before it."""
+    by_name(others, "stream", "x")
     return _epilogue(epilogue)._launcher(_core.stream, _target(target))((x,), operands, out)
 
 
@@ -116,13 +126,14 @@ def _loop_of(a: Any, b: Any) -> tuple[_core.Problem, tuple[Any, ...]]:
     return (_core.stream, (a,)) if b is None else (_core.gemm, (a, b))
 
 
-def plan(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
+def plan(a: Any, b: Any = None, /, *others: Never, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
          dtypes: Mapping[str, Any] | None = None, **operands: Any) -> _core.Plan:
     """A plan, for any M, N and K: plan(a, b, epilogue=f).bind(a, b, ...) gives a call that runs again and again.
 
     a, b and operands are arrays like those that will be bound, or dtypes; without b it is a plan for post.stream.
     Unannotated operands need an array or a class (bias=post.row). dtypes: of outputs and operands left open, by name.
     """
+    by_name(others, "plan", "a", "b")
     chosen, problem, ranks, types, where, more = _problem(*_loop_of(a, b), epilogue, batched, target, dtypes, operands)
     made: _core.Plan = chosen._compile(problem, ranks, types, [], where, more)
     return made

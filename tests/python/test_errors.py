@@ -332,6 +332,10 @@ IMAGES, FILTERS, LINES = (np.ones((2,) * axes, np.float32) for axes in (4, 4, 3)
 
 # The first line says what is wrong, the last one what to do.
 @pytest.mark.parametrize("call, wrong, hint", [
+    (lambda: post.matmul(A, B, bias_relu, B[0]), "post.matmul takes a and b by position, not 4 arguments", "epilogue=f, bias=bias"),
+    (lambda: post.stream(A, B, epilogue=bias_relu), "post.stream takes x by position, not 2 arguments", "post.stream(x, epilogue=f"),
+    (lambda: post.plan(A, B, bias_relu), "post.plan takes a and b by position, not 3 arguments", "epilogue=f"),
+    (lambda: post.conv2d(IMAGES, FILTERS, B[0]), "post.conv2d takes x and w by position, not 3 arguments", "post.conv2d(x, w, epilogue=f"),
     (lambda: post.matmul(A, B, target=0), "PL0701: target=0 is no target", "'sm_90a'"),
     (lambda: post.matmul(A, B, epilogue=post.EpilogueVisitTree), "epilogue= is the class 'EpilogueVisitTree' itself", "an instance"),
     (lambda: post.matmul(np.ones((2, 4, 3), np.float32), np.ones((5, 3, 5), np.float32)), "fixes the batch to 2", "shared by all batches"),
