@@ -131,12 +131,13 @@ bool has_pieces(const Phase& phase) {
 
 std::optional<Turned> turned(const Subject& subject, const Layout& layout, std::string& why) {
   const Shape& shape = layout.shape;
-  if (why = not_of_rows(subject, layout); !why.empty()) return {};
+  const auto not_turned = [&](std::string reason) { return why = std::move(reason), std::nullopt; };
+  if (std::string reason = not_of_rows(subject, layout); !reason.empty()) return not_turned(std::move(reason));
   std::shared_ptr<const Program> program = turned(*subject.program);
-  if (!program) return why = "groups behind a chunk are not turned", std::nullopt;
+  if (!program) return not_turned("groups behind a chunk are not turned");
   const Phase* const phase = product_phase(*program);
-  if (!phase) return why = "no phase reads the accumulator", std::nullopt;
-  if (why = not_below(*phase, layout); !why.empty()) return {};
+  if (!phase) return not_turned("no phase reads the accumulator");
+  if (std::string reason = not_below(*phase, layout); !reason.empty()) return not_turned(std::move(reason));
   const std::int64_t rows = phase->rows.at(shape.n);
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const lower::Buffer& buffer = program->buffers[i];
@@ -144,9 +145,8 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout, std::
                       buffer.rows.at(shape.n) % rows == 0;
     const std::int64_t size = size_of(buffer.dtype);
     if (tile && (size > 4 || !in_boxes(layout.buffers[i], size, 1, 2, rows)))
-      return why = "elements of " + postlude::quoted(buffer.name) +
-                   " have to be of at most 32 bits, and its rows of whole 16 bytes",
-             std::nullopt;
+      return not_turned("elements of " + postlude::quoted(buffer.name) +
+                        " have to be of at most 32 bits, and its rows of whole 16 bytes");
   }
   Turned made{subject, layout};
   made.subject.given = std::exchange(made.subject.program, std::move(program));
