@@ -181,8 +181,15 @@ fuzz::Case of_pieces(std::uint64_t seed) {
   const fuzz::Composed epilogue = fuzz::compose(pick);
   const GraphData graph = parse(epilogue.text).data();
   if (pick.chance(12)) {
-    do c = gpu_tests::on_tensor_cores(fuzz::generate(pick.next(), {.convolutions = 100}));
-    while (c.shape.m * c.shape.n > 8192);
+    do {
+      c = fuzz::generate(pick.next(), {.convolutions = 100});
+      if (c.conv->groups == 1 && epilogue.columns <= 64) {
+        fuzz::Convolution conv = *c.conv;
+        conv.channels = conv.filters = epilogue.columns;
+        fuzz::set_convolution(c, conv);
+      }
+      c = gpu_tests::on_tensor_cores(c);
+    } while (c.shape.m * c.shape.n > 16384 || c.shape.k > 2048);
     c.graph = fuzz::with_dtypes(graph, c.problem);
   } else {
     const DType type = pick.pick(types);
@@ -193,6 +200,7 @@ fuzz::Case of_pieces(std::uint64_t seed) {
                step * (1 + pick.below(std::max<std::int64_t>(1, (pick.chance(60) ? 256 : 640) / step))),
                8 * (1 + pick.below(24))};
     if (pick.chance(8)) c.shape.m = 1 + pick.below(40), c.shape.k = 64 * (8 + pick.below(50));
+    if (pick.chance(4)) c.shape = {1, 1 + pick.below(12), step * ((2200 + pick.below(2600)) / step), 16};
     if (pick.chance(80)) c.shape.k = (c.shape.k + 15) / 16 * 16;
     else if (pick.chance(40)) c.shape.k -= pick.below(8);
     if (pick.chance(50)) c.shape.m = (c.shape.m + epilogue.rows - 1) / epilogue.rows * epilogue.rows;
