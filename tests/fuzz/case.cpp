@@ -83,12 +83,14 @@ void store_element(const Case& c, const CaseTensor& t, void* memory, std::int64_
 // Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each
 // element, and for inputs also repeated along an axis, or backwards along one.
 void lay_out(const Case& c, CaseTensor& t) {
-  const bool plain = c.layout == 0 || c.layout == along_k, turned = c.layout == along_k && t.name == "B";
-  const std::uint64_t choice = plain ? 0 : hash(t.name, c.layout);
-  const int modes = t.output ? 4 : 7,
-            mode = plain ? 2 * turned : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
+  const bool along = c.layout == along_k;  // rows are then whole 16 bytes apart, where their lengths are
+  const std::uint64_t choice = c.layout == 0 ? 0 : hash(t.name, along ? c.data : c.layout);
+  const int modes = t.output ? 4 : 7, mode = c.layout == 0 ? 0
+                                             : along       ? 1 + static_cast<int>(t.name == "B")
+                                                     : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
   const auto& e = t.extents;
-  const std::int64_t gap = plain ? 0 : 1 + static_cast<std::int64_t>((choice >> 8) % 9);
+  const auto often = static_cast<std::int64_t>(choice >> 8);
+  const std::int64_t gap = along ? (often % 4 == 0 ? 16 : 0) : 1 + often % 9;
   std::int64_t m = e[2], n = 1, b = e[1] * e[2];
   if (mode == 1) m += gap, b = e[1] * m;
   if (mode == 2) m = 1, n = e[1] + gap, b = n * e[2];
@@ -292,7 +294,8 @@ Tensors materialise(const Case& c) {
     t.name = std::move(name);
     t.dtype = dtype;
     const bool must_say = !outputs_say && (t.name == "A" || t.name == "X");
-    const bool shared = !output && !must_say && c.layout != 0 && hash(t.name, c.layout ^ 0xB) % 3 == 0;
+    const bool shared =
+        !output && !must_say && c.layout != 0 && hash(t.name, (c.layout == along_k ? c.data : c.layout) ^ 0xB) % 3 == 0;
     t.axes = axes | (batched && has_b && !shared ? Axes(Axis::b) : Axes());
     t.output = output;
     t.extents = {t.axes.has(Axis::b) ? s.batch : 1, t.axes.has(Axis::m) ? rows : 1, t.axes.has(Axis::n) ? columns : 1,

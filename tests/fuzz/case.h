@@ -33,7 +33,7 @@ struct Case {
   std::optional<Convolution> conv;  // of which problem and shape are, where there is one
   std::uint64_t data = 0;           // seed of the elements
   Values values = Values::integers;
-  std::uint64_t layout = 0;  // seed of the strides; 0: everything contiguous, along_k: but B, which is along K
+  std::uint64_t layout = 0;  // seed of the strides; 0: everything contiguous, along_k: or nearly, and B along K
   std::uint64_t seed = 0;    // of the generator, for the record
 };
 
