@@ -124,10 +124,12 @@ class Composer {
         if (in.find("group") == in.npos) return s;
         return "repeat(" + s + ", " + in.substr(in.rfind('=') + 1) + (rows ? ", axis=0)" : ")");
       };
-      switch (pick_.below(8)) {
+      constexpr std::int64_t moments = 2;  // of which tiles must tell how many elements they have: more often
+      const std::int64_t how = pick_.below(10);
+      switch (how < 8 ? how : moments) {
         case 0: return line("m = max(x" + in + ")"), line("y = x - " + back("m"));
         case 1: return line("m = rsqrt(mean(x * x" + in + ") + 1e-5)"), line("y = x * " + back("m"));
-        case 2:
+        case moments:
           line("m = mean(x" + in + ")"), line("d = x - " + back("m"));
           return line("n = rsqrt(mean(d * d" + in + ") + 1e-5)"), line("y = d * " + back("n") + " * w + b");
         case 3:
@@ -144,17 +146,17 @@ class Composer {
     };
     const std::int64_t over = pick_.below(20);
     if (over < 9) normalise(", axis=1", false);
-    else if (over < 13) normalise(", axis=1, group=" + group(), false);
-    else if (over < 15) normalise(", axis=0, group=" + group_of(rows_, pick_.pick(heights)), true);
-    else if (over < 17) normalise(", axis=0", false);
-    else if (over < 18) normalise("", false);
+    else if (over < 12) normalise(", axis=1, group=" + group(), false);
+    else if (over < 14) normalise(", axis=0, group=" + group_of(rows_, pick_.pick(heights)), true);
+    else if (over < 18) normalise(", axis=0", false);
+    else if (over < 19) normalise("", false);
     else {
       const std::string along = group(), down = group_of(rows_, pick_.pick(heights));
       line("a = max(max(max(abs(x), axis=1, group=" + along + "), axis=0, group=" + down + "), 1e-4) / 127");
       line("y = x / repeat(repeat(a, " + along + "), " + down + ", axis=0)");
       quantised_ = pick_.chance(80), outputs_ += (outputs_.empty() ? "" : ", ") + std::string("a");
     }
-    if (over < 13 && pick_.chance(25) && !quantised_) {  // quantised behind it
+    if (over < 12 && pick_.chance(25) && !quantised_) {  // quantised behind it
       line("v = max(max(abs(y), axis=1), 1e-4) / 127"), line("y = y / v");
       quantised_ = true, outputs_ += (outputs_.empty() ? "" : ", ") + std::string("v");
     } else if (pick_.chance(20)) {
