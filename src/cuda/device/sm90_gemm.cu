@@ -172,6 +172,7 @@ struct Passage {
 
   // A tile's values wait in shared memory for what others tell of its rows, in the place of those of the tile before, which the other
   // consumer left there and this one takes: each thread has the same elements of both. What its rows were told is asked for meanwhile.
+  // Where nothing waits or nothing is left the words have no meaning: under conditions all of them were moved on, a tile.
   METHOD void park(const Params& p, const Tile& tile, Epilogue& epilogue, ACC (&kept)[MI][WG_COLUMNS / 2], const bool leaves, const bool takes) {
     constexpr int all = MI * WG_COLUMNS / 2, at_once = 8;
     const u32 at = parked + tile.thread * 16;
@@ -182,11 +183,10 @@ struct Passage {
       u32 word[at_once];
       #pragma unroll
       for (int j = 0; j < at_once; j += 4)
-        if (takes) shared_load(at + (first + j) * 512, word[j], word[j + 1], word[j + 2], word[j + 3]);
+        shared_load(at + (first + j) * 512, word[j], word[j + 1], word[j + 2], word[j + 3]);
       #pragma unroll
       for (int j = 0; j < at_once; j += 4)
-        if (leaves)
-          shared_store(at + (first + j) * 512, __float_as_uint(own[j]), __float_as_uint(own[j + 1]), __float_as_uint(own[j + 2]), __float_as_uint(own[j + 3]));
+        shared_store(at + (first + j) * 512, __float_as_uint(own[j]), __float_as_uint(own[j + 1]), __float_as_uint(own[j + 2]), __float_as_uint(own[j + 3]));
       #pragma unroll
       for (int j = 0; j < at_once; ++j) own[j] = __uint_as_float(word[j]);
       if (first == all / 2 / at_once * at_once && takes) epilogue.ask_ahead(p, tile);
@@ -483,6 +483,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
 #if PARKS
       run_first(p, tile, epilogue, acc, kept, by);
+      } else {  // or what the last tile took would be wanted until here
+      #pragma unroll
+      for (int i = 0; i < MI; ++i)
+        #pragma unroll
+        for (int j = 0; j < WG_COLUMNS / 2; ++j) kept[i][j] = 0;
       }
       const bool takes = Loop::takes(p, t, sequence);
       if (takes) place_tile(p, tile, t - Loop::step());
