@@ -153,11 +153,13 @@ struct Cycles {
       return r.begin + r.columns * each + vectors * (r.step * each + r.parted * shuffles + r.vector);
     return 30 + real(n * (k + 3)) + vectors * (0.5 * real(n * (3 * k + 2)) + 24 * real(ceil_div(k, 4)));
   }
-  // Wider ones, whose vectors would cross lines: a line at a time, which takes 20 columns or so to begin for each step
-  // of K, and rows that pass B together (decision 0277).
-  [[nodiscard]] bool lines() const {
-    return lanes == 16 && n % lanes != 0 && k <= most_lined && n > 20 * (k + 1) &&
-           m >= std::max<std::int64_t>(10, 4 * k) && m > c_in_l1 / n;
+  // Wider ones, whose vectors would cross lines: a line at a time, and rows that pass B together (decision 0277). To
+  // begin takes 20 columns or so for each step of K; what is stored as it is gains from more than a panel on (decision
+  // 0318).
+  [[nodiscard]] bool lines(bool alone) const {
+    const std::int64_t begin = 20 * (k + 1), least = alone ? std::min<std::int64_t>(begin, max_panel) : begin;
+    return lanes == 16 && n % lanes != 0 && k <= most_lined && n > least && m >= std::max<std::int64_t>(10, 4 * k) &&
+           m > c_in_l1 / n;
   }
 
  private:
@@ -503,7 +505,7 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
       cycles.crossed() < tiles && cycles.crossed() < dots)
     return {Small::crossed, 0, nullptr};
   if (as_dots) return {Small::as_it_lies, shape.n, nullptr};
-  if (cycles.lines()) return {lies ? Small::as_it_lies : Small::packed, 0, nullptr, true};
+  if (cycles.lines(shape.alone)) return {lies ? Small::as_it_lies : Small::packed, 0, nullptr, true};
   return {lies ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr, joined};
 }
 
