@@ -136,7 +136,7 @@ struct ThinRun {             // small: a call of a few nanoseconds fills it
   std::int64_t c_row = 0;
   std::int64_t c_column = 1;    // k-major only
   float* copy = nullptr;        // of an f32 B contiguous in N, ten rows or more: a panel's place, k deep
-  const float* next = nullptr;  // a line of each of B's rows that is asked for, into L2, by a tile of such rows
+  const float* next = nullptr;  // of two lines of each of B's rows that are asked for, into L2, by a tile of such rows
   std::int64_t next_step = 0;
 };
 
