@@ -52,6 +52,8 @@ DEVICE float op_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" :
 DEVICE float fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float fast_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float fast_log2(float x) { float r; asm("lg2.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+// Anything, without an instruction: what a register had before is not wanted any more (decision 0320).
+DEVICE float meaningless() { float r; asm("" : "=f"(r)); return r; }
 // x, which is computed whether it is chosen or not.
 DEVICE float without_branch(float x) { asm volatile("" : "+f"(x)); return x; }
 DEVICE float fast_rsqrt(float x) { float r; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }

@@ -362,19 +362,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       if (Loop::owns(p, t) && exists()) epilogue.begin(p, tile);
 
       ACC acc[MI][WG_COLUMNS / 2];
+#if HELD
+      // Else what the last tile left would be wanted until here, beside what was kept of it.
+      #pragma unroll
+      for (int i = 0; i < MI; ++i)
+        #pragma unroll
+        for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] = meaningless();
+#endif
       #pragma unroll
       for (int i = 0; i < MI; ++i)
         #pragma unroll
         for (int x = 0; x < BELOW; ++x)
           #pragma unroll
           for (int j = COLUMNS / 2; j < PIECE_COLUMNS / 2; ++j) piece_of(acc[i], x)[j] = 0;
-#if HELD
-      // Else what the last tile left would be wanted until here, beside what was kept of it.
-      #pragma unroll
-      for (int i = 0; i < MI; ++i)
-        #pragma unroll
-        for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] = 0;
-#endif
       // Main loop. k block number `first + kb` of this CTA lies in stage (number % STAGES).
 #if BY_MEMORY || SCATTERED
       const int k_blocks = count_k(t);
@@ -483,11 +483,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
 #if PARKS
       run_first(p, tile, epilogue, acc, kept, by);
-      } else {  // or what the last tile took would be wanted until here
+      } else {
       #pragma unroll
       for (int i = 0; i < MI; ++i)
         #pragma unroll
-        for (int j = 0; j < WG_COLUMNS / 2; ++j) kept[i][j] = 0;
+        for (int j = 0; j < WG_COLUMNS / 2; ++j) kept[i][j] = meaningless();
       }
       const bool takes = Loop::takes(p, t, sequence);
       if (takes) place_tile(p, tile, t - Loop::step());
