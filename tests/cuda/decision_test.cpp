@@ -598,6 +598,25 @@ TEST(Emitted, AsksNothingOfTheProblem) {
 }
 
 // A row's number within its batch is what m_index() and masks see; where it lies in memory is asked for.
+// A scale of all elements needs no care of the range's ends (decision 0320).
+TEST(Emitted, DividesByAScaleOfAllAsItIs) {
+  const auto bounded = [](const std::string& scale, const std::string& quotient = "s8 = x / s") {
+    const Subject s = subject("def f(acc, b: row[f32]):\n    x = acc + b\n    s: f32 = " + scale +
+                                  "\n    D: " + quotient + "\n    return s, D\n",
+                              "sm_90a");
+    return decided(s, {1, 4096, 4096, 256}).kernels.front().source->find("vec_div_bounded(v") != std::string::npos;
+  };
+  EXPECT_TRUE(bounded("max(max(abs(x), axis=1), 0.0001) / 127"));
+  EXPECT_TRUE(bounded("max(1e-20, max(abs(x), axis=1) * 0.0078)", "e4m3 = x / s"));
+  EXPECT_TRUE(bounded("max(max(abs(x), axis=1, group=64) / 448, 1e-12)", "e5m2 = x / repeat(s, 64)"));
+  EXPECT_FALSE(bounded("max(abs(x), axis=1) / 127")) << "of rows of zeros it is 0";
+  EXPECT_FALSE(bounded("max(max(abs(x), axis=1) / 127, 1e-30)")) << "remainders below the normal numbers are not exact";
+  EXPECT_FALSE(bounded("max(max(abs(x), axis=1), 0.0001) * 0.5")) << "it may be beyond 2^126";
+  EXPECT_FALSE(bounded("max(max(x, axis=1), 0.0001) / 127")) << "-x may be larger";
+  EXPECT_FALSE(bounded("max(max(abs(acc), axis=1), 0.0001) / 127")) << "of another value";
+  EXPECT_FALSE(bounded("max(max(abs(x), axis=1), 0.0001) / 127", "bf16 = x / s")) << "small quotients count";
+}
+
 TEST(Emitted, AsksWhereARowLies) {
   const auto program =
       lower::lower(parse("def f(acc, c: col[f32]):\n    D: f32 = where(m_index() > 3, acc * c, acc)\n    s: f32 "

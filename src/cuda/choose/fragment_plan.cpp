@@ -276,7 +276,8 @@ void Planner::values(FragmentCode& code) {
     code.values.push_back({.level = level,
                            .wanted = wanted[id],
                            .met = grouped || (held && e_.needs.holds && level == Level::row),
-                           .weight = held && held_->weights[id]});
+                           .weight = held && held_->weights[id],
+                           .bounded = held && held_->bounded[id]});
   }
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     const Instruction& i = phase.code[id];

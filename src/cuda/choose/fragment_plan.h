@@ -113,7 +113,8 @@ struct FragmentCode {
     // not so.
     std::int64_t below = -1;
     bool not_below = false;
-    bool weight = false;  // it is exp(x - m) / s of an online softmax {m, s} of x; its arguments are x - m and s
+    bool weight = false;   // it is exp(x - m) / s of an online softmax {m, s} of x; its arguments are x - m and s
+    bool bounded = false;  // it is x / s, |x| at most 2^60 s, and s at least 2^-72, up to 2^126 or infinite or NaN
   };
   std::vector<Value> values;  // one an instruction of the phase
 

@@ -54,6 +54,45 @@ ValueId weight_of(const Phase& first, const std::vector<FragmentPlan::Kept>& kep
   return found ? difference : -1;
 }
 
+// What a value is at least: so many times a statistic, and so much.
+struct Least {
+  double times = 0, number = 0;
+};
+
+// Of what follows from `statistic` by a larger constant and positive factors; none: of something else.
+std::optional<Least> least_of(const Phase& phase, ValueId id, BufferId statistic) {
+  const Instruction& i = phase.code[id];
+  if (i.guard >= 0 || i.type != DType::f32) return {};
+  if (i.op == Op::operand) return i.access.buffer == statistic ? std::optional<Least>({1, 0}) : std::nullopt;
+  if (i.op != Op::max && i.op != Op::mul && i.op != Op::div) return {};
+  const bool first = i.op != Op::div && phase.code[i.args[0]].op == Op::constant;
+  const Instruction& constant = phase.code[i.args[first ? 0 : 1]];
+  if (constant.op != Op::constant || !(constant.literal.value() > 0)) return {};
+  const std::optional<Least> of = least_of(phase, i.args[first ? 1 : 0], statistic);
+  if (!of) return {};
+  const double number = constant.literal.value(), factor = i.op == Op::div ? 1 / number : number;
+  if (i.op == Op::max) return Least{of->times, std::max(of->number, number)};
+  return Least{of->times * factor, of->number * factor};
+}
+
+// Whether it is a kept value x divided by a scale that follows from max(abs(x)) (FragmentCode::Value::bounded).
+bool is_bounded(const Phase& first, const std::vector<FragmentPlan::Kept>& kept, const Phase& second,
+                const Instruction& i) {
+  constexpr double least = 0x1p-72, most = 0.25, large = 0x1p+60;
+  if (i.op != Op::div || i.guard >= 0 || second.code[i.args[0]].op != Op::acc) return false;
+  const auto& steps = second.code[i.args[0]].access.columns.steps;
+  const FragmentPlan::Kept& x = kept[steps.empty() ? 0 : static_cast<std::size_t>(steps[0].piece)];
+  if (x.dtype != DType::f32) return false;
+  for (const Reduction& r : first.reductions) {
+    const Instruction& size = first.code[r.pieces[0].args[0]];
+    if (r.reducer != Reducer::max || r.type != DType::f32 || r.pieces.size() != 1) continue;
+    if (size.op != Op::abs || size.guard >= 0 || size.args[0] != x.value) continue;
+    if (const std::optional<Least> by = least_of(second, i.args[1], r.results[0]))
+      return by->times >= 1 / large && by->times <= most && by->number >= least && by->number <= large;
+  }
+  return false;
+}
+
 // The first phase, and a second one that may be held on its registers.
 class Candidate {
  public:
@@ -120,6 +159,7 @@ std::optional<HeldPhase> Candidate::held() const {
   for (Instruction& i : second->code) {
     const ValueId difference = weight_of(first_, held.kept, *second, i);
     held.weights.push_back(difference >= 0);
+    held.bounded.push_back(is_bounded(first_, held.kept, *second, i));
     if (difference >= 0) i.args[0] = difference;
   }
   held.grouped = by_group ? grouped_values(*second) : std::vector<bool>(second->code.size());

@@ -222,9 +222,10 @@ std::string FragmentWriter::element(ValueId id, const Place& each, const Resolve
     return fill("    float $v[8];\n$made    $divide($v, $dividend, $by);\n",
                 {{"v", v},
                  {"made", made},
-                 {"divide", value(id).narrow ? "vec_div_narrow"
-                            : by_columns     ? "vec_div_columns"
-                                             : "vec_div_rows"},
+                 {"divide", value(id).narrow && value(id).bounded ? "vec_div_bounded"
+                            : value(id).narrow                    ? "vec_div_narrow"
+                            : by_columns                          ? "vec_div_columns"
+                                                                  : "vec_div_rows"},
                  {"dividend", dividend},
                  {"by", by_columns ? by : divisor("") + ", " + divisor(" + 1")}});
   }
