@@ -612,6 +612,7 @@ TEST(Emitted, DividesByAScaleOfAllAsItIs) {
   EXPECT_FALSE(bounded("max(abs(x), axis=1) / 127")) << "of rows of zeros it is 0";
   EXPECT_FALSE(bounded("max(max(abs(x), axis=1) / 127, 1e-30)")) << "remainders below the normal numbers are not exact";
   EXPECT_FALSE(bounded("max(max(abs(x), axis=1), 0.0001) * 0.5")) << "it may be beyond 2^126";
+  EXPECT_FALSE(bounded("max(max(abs(x), axis=1), 1e-6) * 7e-43 / 7e-40")) << "it may be 0 on the way";
   EXPECT_FALSE(bounded("max(max(x, axis=1), 0.0001) / 127")) << "-x may be larger";
   EXPECT_FALSE(bounded("max(max(abs(acc), axis=1), 0.0001) / 127")) << "of another value";
   EXPECT_FALSE(bounded("max(max(abs(x), axis=1), 0.0001) / 127", "bf16 = x / s")) << "small quotients count";

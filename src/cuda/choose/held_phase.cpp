@@ -59,7 +59,8 @@ struct Least {
   double times = 0, number = 0;
 };
 
-// Of what follows from `statistic` by a larger constant and positive factors; none: of something else.
+// Of what follows from `statistic` by a larger constant and positive factors; none: of something else, or it may
+// underflow on the way.
 std::optional<Least> least_of(const Phase& phase, ValueId id, BufferId statistic) {
   const Instruction& i = phase.code[id];
   if (i.guard >= 0 || i.type != DType::f32) return {};
@@ -72,7 +73,9 @@ std::optional<Least> least_of(const Phase& phase, ValueId id, BufferId statistic
   if (!of) return {};
   const double number = constant.literal.value(), factor = i.op == Op::div ? 1 / number : number;
   if (i.op == Op::max) return Least{of->times, std::max(of->number, number)};
-  return Least{of->times * factor, of->number * factor};
+  const Least scaled{of->times * factor, of->number * factor};
+  const bool normal = scaled.times >= 0x1p-60 && (scaled.number == 0 || scaled.number >= 0x1p-100);
+  return normal ? std::optional(scaled) : std::nullopt;
 }
 
 // Whether it is a kept value x divided by a scale that follows from max(abs(x)) (FragmentCode::Value::bounded).
@@ -88,7 +91,7 @@ bool is_bounded(const Phase& first, const std::vector<FragmentPlan::Kept>& kept,
     if (r.reducer != Reducer::max || r.type != DType::f32 || r.pieces.size() != 1) continue;
     if (size.op != Op::abs || size.guard >= 0 || size.args[0] != x.value) continue;
     if (const std::optional<Least> by = least_of(second, i.args[1], r.results[0]))
-      return by->times >= 1 / large && by->times <= most && by->number >= least && by->number <= large;
+      return by->times <= most && by->number >= least && by->number <= large;
   }
   return false;
 }
