@@ -4,6 +4,7 @@
 #include "core/convert.h"
 #include "graph/ir/ir.h"
 #include "loop/main_loop.h"
+#include "loop/names.h"
 #include "plan/operands.h"
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 
 #include <unistd.h>
@@ -105,7 +107,7 @@ class Maker {
       const std::string guess = closest(name, names);
       std::string known;
       for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
-      const bool of_another_loop = name == "A" || name == "B" || name == "X";
+      const bool of_another_loop = std::ranges::find(input_names, name) != std::end(input_names);
       throw Error(ErrorCode::unknown_operand, "no operand is named " + quoted(name),
                   of_another_loop ? "A and B are those of --gemm, X is that of --stream and of --conv."
                   : guess.empty() ? "This epilogue takes " + known + "."
