@@ -93,9 +93,11 @@ TEST(Decision, SaysWhichWordIsOutOfPlace) {
         std::pair("turned accumulator", "\"turned\" and \"accumulator\" exclude each other"),
         std::pair("accumulator by turned", "\"turned\" and \"accumulator\" exclude each other"),
         std::pair("accumulator mma", "behind \"accumulator\" is nothing, or \"by\""),
-        std::pair("accumulator by", "behind \"accumulator\" is nothing, or \"by\"")})
-    EXPECT_ERROR(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read: " + why,
-                 (void)parse_request(text, true, "sm_90a"));
+        std::pair("accumulator by", "behind \"accumulator\" is nothing, or \"by\"")}) {
+    const std::string asked = text;
+    EXPECT_ERROR(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(asked) + " cannot be read: " + why,
+                 (void)parse_request(asked, true, "sm_90a"));
+  }
 }
 
 // What a decision says of itself: why, once, as a sentence.

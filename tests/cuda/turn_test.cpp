@@ -81,7 +81,8 @@ TEST(Turned, SaysWhatIsNot) {
         {d, {1, 256, 500, 512}, "elements of 'D' have to be"},
         {d, {1, 256, 512, 500}, "of A, or its"}}) {
     const Subject asked = subject(text, "sm_90a", "turned");
-    EXPECT_ERROR(ErrorCode::bad_schedule, why, static_cast<void>(decided(asked, at)));
+    const Shape& extents = at;
+    EXPECT_ERROR(ErrorCode::bad_schedule, why, static_cast<void>(decided(asked, extents)));
   }
   const Subject portable = subject(bias_relu, "sm_90a", "turned mma 64x64x3 sub 64x1 aux 0 raster 8");
   EXPECT_ERROR(ErrorCode::bad_schedule, "portable kernel", static_cast<void>(decided(portable, shape)));

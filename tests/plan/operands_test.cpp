@@ -141,8 +141,9 @@ TEST_F(Bind, WrongRank) {
   EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'bias' as a col.", (void)plan.bind(with("bias", across.view())));
   EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'scale' as a row.", (void)plan.bind(with("scale", along.view())));
   EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'beta' as a row or a col", (void)plan.bind(with("beta", bias.view())));
-  for (const auto& [tensor, as] : {std::pair(c.view(), "a tile."), {across.view(), "a col."}, {along.view(), "a row."}})
-    EXPECT_ERROR(ErrorCode::wrong_rank, std::string("Declare 'beta' as ") + as, (void)plan.bind(with("beta", tensor)));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'beta' as a tile.", (void)plan.bind(with("beta", c.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'beta' as a col.", (void)plan.bind(with("beta", across.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'beta' as a row.", (void)plan.bind(with("beta", along.view())));
   EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'C' as a row or a col.", (void)plan.bind(with("C", bias.view())));
   EXPECT_ERROR(ErrorCode::wrong_rank, "Declare 'bias' as a scalar.", (void)plan.bind(with("bias", Tensor::scalar(1))));
   const Array rows({M}), columns({N}), one_row({1, N}), one_col({M, 1});
