@@ -335,7 +335,8 @@ def conv2d(x: Any, w: Any, /, *others: Never, stride: Any = 1, padding: Any = 0,
     Outputs have these shapes, tiles in channels_last. stride, padding, dilation and layout are as post.Conv takes them.
     out: arrays to write instead, in these shapes, as post.matmul's.
     """
-    by_name(others, "conv2d", "x", "w")
+    if others:
+        by_name(others, "conv2d", "x", "w")
     x, w = _of_rank(2, x, w)
     _check_names(epilogue, operands, "conv2d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
@@ -346,7 +347,8 @@ def conv1d(x: Any, w: Any, /, *others: Never, stride: Any = 1, padding: Any = 0,
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
     """As conv2d, over one axis: x is (N, C, W), w is (K, C / groups, S), a tile (N, K, Q)."""
-    by_name(others, "conv1d", "x", "w")
+    if others:
+        by_name(others, "conv1d", "x", "w")
     x, w = _of_rank(1, x, w)
     _check_names(epilogue, operands, "conv1d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
@@ -357,7 +359,8 @@ def conv3d(x: Any, w: Any, /, *others: Never, stride: Any = 1, padding: Any = 0,
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
     """As conv2d, over three axes: x is (N, C, D, H, W), w is (K, C / groups, T, R, S), a tile (N, K, Z, P, Q)."""
-    by_name(others, "conv3d", "x", "w")
+    if others:
+        by_name(others, "conv3d", "x", "w")
     x, w = _of_rank(3, x, w)
     _check_names(epilogue, operands, "conv3d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(

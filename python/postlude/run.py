@@ -37,11 +37,10 @@ def _target(given: Any) -> _core.Target | None:
     raise error("usage", f"target={given!r} is no target", "Pass a name, as 'cpu', 'cuda:1' or 'sm_90a', or what post.Target makes.")
 
 
-def by_name(others: tuple[Any, ...], function: str, *arrays: str) -> None:
+def by_name(others: tuple[Any, ...], function: str, *arrays: str) -> Never:
     """Refuses what stands behind the arrays of a main loop: an epilogue and its operands have names."""
-    if others:
-        raise error("usage", f"post.{function} takes {' and '.join(arrays)} by position, not {len(arrays) + len(others)} arguments",
-                    f"Name the others: post.{function}({', '.join(arrays)}, epilogue=f, bias=bias).")
+    raise error("usage", f"post.{function} takes {' and '.join(arrays)} by position, not {len(arrays) + len(others)} arguments",
+                f"Name the others: post.{function}({', '.join(arrays)}, epilogue=f, bias=bias).")
 
 
 def matmul(a: Any, b: Any, /, *others: Never, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:
@@ -65,7 +64,8 @@ _GEMM = (_core.gemm._key, None)
 
 def stream(x: Any, /, *others: Never, epilogue: Epilogue, out: Any = None, target: Any = None, **operands: Any) -> Any:
     """epilogue(x, **operands): an epilogue over a tensor that is in memory already, with no product before it."""
-    by_name(others, "stream", "x")
+    if others:
+        by_name(others, "stream", "x")
     return _epilogue(epilogue)._launcher(_core.stream, _target(target))((x,), operands, out)
 
 
@@ -133,7 +133,8 @@ def plan(a: Any, b: Any = None, /, *others: Never, epilogue: Epilogue | None = N
     a, b and operands are arrays like those that will be bound, or dtypes; without b it is a plan for post.stream.
     Unannotated operands need an array or a class (bias=post.row). dtypes: of outputs and operands left open, by name.
     """
-    by_name(others, "plan", "a", "b")
+    if others:
+        by_name(others, "plan", "a", "b")
     chosen, problem, ranks, types, where, more = _problem(*_loop_of(a, b), epilogue, batched, target, dtypes, operands)
     made: _core.Plan = chosen._compile(problem, ranks, types, [], where, more)
     return made
