@@ -162,6 +162,16 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
 }
 #endif
 
+#if HELD
+// What a thread has of a tile is not wanted any more.
+DEVICE void forget(ACC (&of)[MI][WG_COLUMNS / 2]) {
+  #pragma unroll
+  for (int i = 0; i < MI; ++i)
+    #pragma unroll
+    for (int j = 0; j < WG_COLUMNS / 2; ++j) of[i][j] = meaningless();
+}
+#endif
+
 // What a consumer's subtiles pass through: buffers in shared memory of its outputs, and stages of its tile operands.
 struct Passage {
   u32 d, aux, full, empty;
@@ -364,10 +374,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       ACC acc[MI][WG_COLUMNS / 2];
 #if HELD
       // Else what the last tile left would be wanted until here, beside what was kept of it.
-      #pragma unroll
-      for (int i = 0; i < MI; ++i)
-        #pragma unroll
-        for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] = meaningless();
+      forget(acc);
 #endif
       #pragma unroll
       for (int i = 0; i < MI; ++i)
@@ -483,12 +490,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
 #if PARKS
       run_first(p, tile, epilogue, acc, kept, by);
-      } else {
-      #pragma unroll
-      for (int i = 0; i < MI; ++i)
-        #pragma unroll
-        for (int j = 0; j < WG_COLUMNS / 2; ++j) kept[i][j] = meaningless();
-      }
+      } else forget(kept);
       const bool takes = Loop::takes(p, t, sequence);
       if (takes) place_tile(p, tile, t - Loop::step());
       by.park(p, tile, epilogue, kept, computes, takes);
