@@ -3,6 +3,7 @@
 // operands and one expectation.
 #include "cpu/product/gemm.h"
 #include "cpu/product/small.h"
+#include "stopwatch.h"
 
 #include <postlude/error.h>
 
@@ -13,7 +14,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <memory>
 #include <new>
@@ -1006,15 +1006,15 @@ TEST_P(GemmTest, OneRowOfBIsContiguousInN) {
       const Blocking blocking = choose_blocking(shape_of(product), isa());
       Scratch scratch(blocking, 1);
       scratch.options.direct = &direct;
-      std::clock_t best = std::numeric_limits<std::clock_t>::max();
+      double best = std::numeric_limits<double>::max();
       for (int i = 0; i < 5; ++i) {
-        const std::clock_t before = std::clock();
+        const postlude_test::Stopwatch watch;
         for (int j = 0; j < 10; ++j) run(product, blocking, scratch.options);
-        best = std::min(best, std::clock() - before);
+        best = std::min(best, watch.seconds());
       }
       return best;
     };
-    const std::clock_t usual = least(64000);
+    const double usual = least(64000);
     const std::vector<float> expected = out;
     EXPECT_LE(least(1), 3 * usual) << m;
     EXPECT_EQ(out, expected) << m;
