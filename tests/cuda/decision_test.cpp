@@ -620,6 +620,22 @@ TEST(Emitted, DividesByAScaleOfAllAsItIs) {
   EXPECT_FALSE(bounded("max(max(abs(x), axis=1), 0.0001) / 127", "bf16 = x / s")) << "small quotients count";
 }
 
+// What is at most 127 of a scale of all is rounded by an addition (decision 0287).
+TEST(Emitted, AddsInsteadOfConvertingWhereQuotientsFitAByte) {
+  const auto adds = [](const std::string& scale, const std::string& quotient = "s8 = x / s") {
+    const Subject s = subject("def f(acc, b: row[f32]):\n    x = acc + b\n    s: f32 = " + scale +
+                                  "\n    D: " + quotient + "\n    return s, D\n",
+                              "sm_90a");
+    return decided(s, {1, 4096, 4096, 256}).kernels.front().source->find("    pack_bounded(y") != std::string::npos;
+  };
+  EXPECT_TRUE(adds("max(max(abs(x), axis=1), 0.0001) / 127"));
+  EXPECT_TRUE(adds("max(max(abs(x), axis=1, group=64), 1e-12) * 0.0079", "s8 = x / repeat(s, 64)"));
+  EXPECT_FALSE(adds("max(max(abs(x), axis=1), 0.0001) / 128")) << "128 saturates";
+  EXPECT_FALSE(adds("max(max(abs(x), axis=1), 0.0001) / 127", "u8 = x / s")) << "less than 0 saturates";
+  EXPECT_FALSE(adds("max(max(abs(x), axis=1), 0.0001) / 127", "s8 = x / s + 1")) << "it is no quotient";
+  EXPECT_FALSE(adds("max(abs(x), axis=1) / 127")) << "by 0 it has no bound";
+}
+
 TEST(Emitted, AsksWhereARowLies) {
   const auto program =
       lower::lower(parse("def f(acc, c: col[f32]):\n    D: f32 = where(m_index() > 3, acc * c, acc)\n    s: f32 "

@@ -24,6 +24,7 @@ using lower::ValueId;
 constexpr int rows_together = 64;  // of a subtile
 // The widest subtile of a schedule.
 constexpr int widest_subtile = 64;
+constexpr double most_of_a_byte = 127.4;
 
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
 
@@ -277,7 +278,8 @@ void Planner::values(FragmentCode& code) {
                            .wanted = wanted[id],
                            .met = grouped || (held && e_.needs.holds && level == Level::row),
                            .weight = held && held_->weights[id],
-                           .bounded = held && held_->bounded[id]});
+                           .bounded = held && held_->bounded[id] > 0,
+                           .byte = held && held_->bounded[id] > 0 && held_->bounded[id] <= most_of_a_byte});
   }
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     const Instruction& i = phase.code[id];

@@ -115,6 +115,7 @@ struct FragmentCode {
     bool not_below = false;
     bool weight = false;   // it is exp(x - m) / s of an online softmax {m, s} of x; its arguments are x - m and s
     bool bounded = false;  // it is x / s, |x| at most 2^60 s, and s at least 2^-72, up to 2^126 or infinite or NaN
+    bool byte = false;     // and |x| at most 127 s, but for what is rounded
   };
   std::vector<Value> values;  // one an instruction of the phase
 

@@ -78,22 +78,23 @@ std::optional<Least> least_of(const Phase& phase, ValueId id, BufferId statistic
   return normal ? std::optional(scaled) : std::nullopt;
 }
 
-// Whether it is a kept value x divided by a scale that follows from max(abs(x)) (FragmentCode::Value::bounded).
-bool is_bounded(const Phase& first, const std::vector<FragmentPlan::Kept>& kept, const Phase& second,
+// Of a kept value x divided by a scale that follows from max(abs(x)) (FragmentCode::Value::bounded) what it is at most
+// in size, but for rounding; 0: it is no such quotient.
+double bound_of(const Phase& first, const std::vector<FragmentPlan::Kept>& kept, const Phase& second,
                 const Instruction& i) {
   constexpr double least = 0x1p-72, most = 0.25, large = 0x1p+60;
-  if (i.op != Op::div || i.guard >= 0 || second.code[i.args[0]].op != Op::acc) return false;
+  if (i.op != Op::div || i.guard >= 0 || second.code[i.args[0]].op != Op::acc) return 0;
   const auto& steps = second.code[i.args[0]].access.columns.steps;
   const FragmentPlan::Kept& x = kept[steps.empty() ? 0 : static_cast<std::size_t>(steps[0].piece)];
-  if (x.dtype != DType::f32) return false;
+  if (x.dtype != DType::f32) return 0;
   for (const Reduction& r : first.reductions) {
     const Instruction& size = first.code[r.pieces[0].args[0]];
     if (r.reducer != Reducer::max || r.type != DType::f32 || r.pieces.size() != 1) continue;
     if (size.op != Op::abs || size.guard >= 0 || size.args[0] != x.value) continue;
     if (const std::optional<Least> by = least_of(second, i.args[1], r.results[0]))
-      return by->times <= most && by->number >= least && by->number <= large;
+      return by->times <= most && by->number >= least && by->number <= large ? 1 / by->times : 0;
   }
-  return false;
+  return 0;
 }
 
 // The first phase, and a second one that may be held on its registers.
@@ -162,7 +163,7 @@ std::optional<HeldPhase> Candidate::held() const {
   for (Instruction& i : second->code) {
     const ValueId difference = weight_of(first_, held.kept, *second, i);
     held.weights.push_back(difference >= 0);
-    held.bounded.push_back(is_bounded(first_, held.kept, *second, i));
+    held.bounded.push_back(bound_of(first_, held.kept, *second, i));
     if (difference >= 0) i.args[0] = difference;
   }
   held.grouped = by_group ? grouped_values(*second) : std::vector<bool>(second->code.size());

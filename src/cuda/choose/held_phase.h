@@ -30,8 +30,9 @@ struct HeldPhase {
   std::vector<FragmentPlan::Kept> kept;
   bool repeats = false;  // the first leaves statistics of rows alone, and what it reads is there until all have stored
   // The second phase's values that vary along N, but not in a group of columns, or along M, but not in a group of rows;
-  // and those that are weights of a softmax, or quotients by a scale of all (FragmentCode::Value::weight, bounded).
-  std::vector<bool> grouped, weights, bounded;
+  // and those that are weights of a softmax, or quotients by a scale of all (FragmentCode::Value::weight).
+  std::vector<bool> grouped, weights;
+  std::vector<double> bounded;  // what these are at most in size, but for rounding; 0: no such quotient
 };
 
 // The phase that can run on the same registers, if there is one. It must be the only one that is

@@ -376,6 +376,12 @@ template <typename T> DEVICE int to_u8(T x) { return min(max(to_i32(x), 0), 255)
 // The conversion saturates to its own width, too.
 DEVICE int to_s8(float x) { int r; asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
 DEVICE int to_u8(float x) { int r; asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+// Two numbers of at most 127 in size, rounded, as two bytes, where `pick` is 0x40; where it is 0xfb as zeros, also of NaN, which an
+// addition leaves without a sign. It takes one clock where a conversion takes eight (decision 0287).
+DEVICE u32 whole_bytes(float a, float b, u32 pick) {
+  const u32 x = __float_as_uint(a + 0x1.8p+23f), y = __float_as_uint(b + 0x1.8p+23f);
+  u32 r; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(pick)); return r;
+}
 #endif
 template <typename T> DEVICE bool to_boolean(T x) { return x != T(0); }
 DEVICE float to_f32(float x) { return x; }

@@ -170,11 +170,25 @@ template <int N> DEVICE void vec_div_bounded(float (&y)[8], const float (&a)[8],
   EACH quotient[e] = a[e] * inverse[OF];
   EACH rest[e] = fmaf(size[OF], quotient[e], -a[e]);
   EACH y[e] = fmaf(-rest[e], inverse[OF], quotient[e]);
-#undef OF
 }
 DEVICE void vec_div_bounded(float (&y)[8], const float (&a)[8], float first, float second) {
   const float by[2] = {first, second};
   vec_div_bounded(y, a, by);
+}
+// What that gives, at most 127 in size, as bytes. By infinity and NaN all are 0.
+template <int N> DEVICE void pack_bounded(u32 (&y)[2], const float (&x)[8], const float (&by)[N]) {
+  u32 pair[4];
+  #pragma unroll
+  for (int e = 0; e < 8; e += 2) {
+    const u32 first = by[OF] <= 0x1p+126f ? 0x0 : 0xb, second = by[(N == 4 ? 1 : 0) + OF] <= 0x1p+126f ? 0x40 : 0xf0;
+    pair[e / 2] = whole_bytes(x[e], x[e + 1], first | second);
+  }
+  y[0] = pair[0] & 0xffff | pair[1] << 16, y[1] = pair[2] & 0xffff | pair[3] << 16;
+#undef OF
+}
+DEVICE void pack_bounded(u32 (&y)[2], const float (&x)[8], float first, float second) {
+  const float by[2] = {first, second};
+  pack_bounded(y, x, by);
 }
 
 // Each by its own number, or all by one. Where nothing is near the ends of the range, nothing needs to be scaled or chosen: five

@@ -213,10 +213,8 @@ std::string FragmentWriter::element(ValueId id, const Place& each, const Resolve
     return fill("    float $v[8];\n    EACH $v[e] = softmax_weight($a, $b);\n",
                 {{"v", v}, {"a", resolve.value(i.args[0])}, {"b", resolve.value(i.args[1])}});
   }
-  if (vector_form(phase_, i) == "vec_div" && (value(i.args[1]).level < Level::column || value(i.args[1]).met)) {
-    const bool by_rows = value(i.args[1]).level == Level::row, by_columns = value(i.args[1]).level == Level::column;
-    const std::string by = "v" + str(i.args[1]);
-    const auto divisor = [&](const char* row) { return by_rows ? by + "[2 * i" + row + "]" : "u." + by; };
+  if (divides_rows(i)) {
+    const bool by_columns = value(i.args[1]).level == Level::column;
     std::string made;
     const std::string dividend = array_of(phase_, i.args[0], v + "_0", resolve, "    ", made);
     return fill("    float $v[8];\n$made    $divide($v, $dividend, $by);\n",
@@ -227,11 +225,24 @@ std::string FragmentWriter::element(ValueId id, const Place& each, const Resolve
                             : by_columns                          ? "vec_div_columns"
                                                                   : "vec_div_rows"},
                  {"dividend", dividend},
-                 {"by", by_columns ? by : divisor("") + ", " + divisor(" + 1")}});
+                 {"by", divisors(i.args[1])}});
   }
   Place place = each;
   if (value(id).drawn) place.random = "u" + str(id) + "[e]";
   return (value(id).drawn ? drawn(id, false) : "") + array_statements(phase_, id, place, resolve, c_.functions, "    ");
+}
+
+// Whether it is a quotient by what is a row's, or known when statistics are.
+bool FragmentWriter::divides_rows(const Instruction& i) const {
+  return vector_form(phase_, i) == "vec_div" && (value(i.args[1]).level < Level::column || value(i.args[1]).met);
+}
+
+// Divisors of a fragment: its columns', or its two rows'.
+std::string FragmentWriter::divisors(ValueId by) const {
+  const std::string v = "v" + str(by);
+  if (value(by).level == Level::column) return v;
+  if (value(by).level != Level::row) return "u." + v + ", u." + v;
+  return v + "[2 * i], " + v + "[2 * i + 1]";
 }
 
 std::string FragmentWriter::fragment() {
@@ -296,9 +307,19 @@ std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
   const FragmentCode::Staged& staged = code_.staged[k];
   const int size = bytes(staged.store->access.buffer);
   const std::string y = "y" + str(k), pack = "pack_" + storage_name(c_.dtype(staged.store->access.buffer));
+  const std::string leave =
+      fill("    fragment_store<$size>(p.map[$map], d + $offset * SUB_N, t, f, $y);\n",
+           {{"size", str(size)}, {"map", str(map_of(k))}, {"offset", str(64 * staged.offset)}, {"y", y}});
   std::string code;
   const std::string o = array_of(phase_, staged.store->value, "o" + str(k), resolve, "    ", code);
-  code += "    u32 " + y + "[" + str(size * 2) + "];\n    #pragma unroll\n";
+  const FragmentCode::Value& stored = value(staged.store->value);
+  const DType dtype = c_.dtype(staged.store->access.buffer);
+  code += "    u32 " + y + "[" + str(size * 2) + "];\n";
+  if (stored.byte && stored.narrow && dtype == DType::s8 && divides_rows(phase_.code[staged.store->value])) {
+    code += "    pack_bounded(" + y + ", " + o + ", " + divisors(phase_.code[staged.store->value].args[1]) + ");\n";
+    return code + leave;
+  }
+  code += "    #pragma unroll\n";
   if (size == 4) code += "    for (int e = 0; e < 8; ++e) " + y + "[e] = " + pack + "(" + o + "[e]);\n";
   if (size == 2)
     code += "    for (int e = 0; e < 8; e += 2) " + y + "[e / 2] = " + pack + "(" + o + "[e], " + o + "[e + 1]);\n";
@@ -306,8 +327,7 @@ std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
     code += "    for (int e = 0; e < 8; e += 4) " + y + "[e / 4] = " + pack + "(" + o + "[e], " + o + "[e + 1]) | " +
             pack + "(" + o + "[e + 2], " + o + "[e + 3]) << 16;\n";
   }
-  return code + fill("    fragment_store<$size>(p.map[$map], d + $offset * SUB_N, t, f, $y);\n",
-                     {{"size", str(size)}, {"map", str(map_of(k))}, {"offset", str(64 * staged.offset)}, {"y", y}});
+  return code + leave;
 }
 
 // What the warp that staged it writes: rows that the copy engine cannot address.

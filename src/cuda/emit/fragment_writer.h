@@ -51,6 +51,8 @@ class FragmentWriter {
   std::string column_values();
   [[nodiscard]] std::string drawn(lower::ValueId id, bool words) const;
   std::string element(lower::ValueId id, const Place& each, const Resolve& resolve);
+  [[nodiscard]] bool divides_rows(const lower::Instruction& i) const;
+  [[nodiscard]] std::string divisors(lower::ValueId by) const;
   std::string fragment();
   [[nodiscard]] std::size_t map_of(std::size_t k) const;
   std::string stage(std::size_t k, const Resolve& resolve);

@@ -363,6 +363,17 @@ static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) 
   for (int i = 0; i < 4; ++i) made |= unsigned(bytes >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return made;
 }
+// A selector of eight and more gives a byte's sign eight times.
+static inline unsigned whole_bytes(float a, float b, unsigned pick) {
+  const auto added = [](float x) { return x == x ? __float_as_uint(x + 12582912.f) : 0x7fffffffu; };
+  const unsigned long long bytes = (unsigned long long)added(b) << 32 | added(a);
+  unsigned made = 0;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned by = pick >> 4 * i & 15, byte = unsigned(bytes >> (by & 7) * 8 & 0xff);
+    made |= (by < 8 ? byte : byte >> 7 ? 0xffu : 0u) << 8 * i;
+  }
+  return made;
+}
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
   return by & 31 ? high << (by & 31) | low >> (32 - (by & 31)) : high;
 }
