@@ -181,23 +181,25 @@ class Machine:
     # Times ----------------------------------------------------------------------------------------
 
     def times(self, calls: list, rounds: int) -> list[list[float]]:
-        """Milliseconds of each call in each round, all in turns."""
+        """Milliseconds of each call in each round, all in turns. Each round begins with the next: of
+        small calls the last take 0.95 of the time of the first, whosoever they are."""
         if not self.cuda:
             return [[self._host_ms(call) for _ in range(3)] for call in calls]
         torch, found = self.torch, [[] for _ in calls]
         for turn in range(WARM + rounds):
             events = []
-            for call in calls:
+            for x in range(len(calls)):
+                at = (turn + x) % len(calls)
                 begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 self.flush.zero_()
                 torch.cuda._sleep(self.cycles)
                 begin.record()
-                call()
+                calls[at]()
                 end.record()
                 late = begin.query()  # the device did not wait: the host's time is in it
-                events.append((begin, end, late))
+                events.append((found[at], begin, end, late))
             self.synchronize()
-            for one, (begin, end, late) in zip(found, events):
+            for one, begin, end, late in events:
                 if late:
                     self.cycles = min(2 * self.cycles, 20 * WAIT_CYCLES)
                 elif turn >= WARM:
