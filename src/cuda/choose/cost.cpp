@@ -4,6 +4,7 @@
 #include "cuda/emit/agreed.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -106,12 +107,14 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
 // Clocks for which a held tile waits, in registers, for the statistics of the tiles beside it (decisions 0013, 0095):
 // longer for means and variances, which are three words and are joined by divisions (decision 0300).
 // Those of a cluster wait little, and less of it shows where tiles follow (decision 0307).
-double waiting(const Schedule& s, const EpilogueNeeds& needs, const Tiles& tiles, int resident) {
+// Of up to eight rows more lanes hear (decision 0321).
+double waiting(const Schedule& s, const EpilogueNeeds& needs, const Tiles& tiles, std::int64_t rows, int resident) {
   constexpr double last = 1000, before = 300;
   if (!needs.holds || tiles.beside == 1) return 0;
   if (s.meets) return tiles.all > resident ? before : last;
   const double met = !is_fitted(needs) ? 1700 : needs.row_states > 8 ? 2400 : 1400;
-  return met + 30 * double(tiles.beside);
+  const double heard = rows > 8 ? 16 : double(std::bit_ceil(static_cast<std::uint64_t>(rows)));
+  return met + 30 * double(tiles.beside) * heard / 16;
 }
 
 // Clocks in which a tile that is held takes the place of the one before in shared memory, which products read
@@ -260,7 +263,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double crowd = crowded(s, needs, resident, multiprocessors);
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
-  const double waits = waiting(s, needs, tiles, resident);
+  const double waits = waiting(s, needs, tiles, e.m, resident);
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + (s.parks ? 0 : waits);
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, needs, e) / (s.ping_pong ? 1 : 2);
@@ -303,7 +306,7 @@ double twice(const Schedule& again, const EpilogueNeeds& all, const Extents& e, 
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const int resident = blocks(s, needs, tiles, multiprocessors);
   const bool waits = tiles.all <= tiles_in_turn(s, tiles, resident);
-  const double waited = waits ? waiting(s, needs, tiles, resident) : 0;
+  const double waited = waits ? waiting(s, needs, tiles, e.m, resident) : 0;
   s.again = needs.holds = needs.meets = false;
   EpilogueNeeds first = needs;
   first.operations = needs.first_operations, first.aux_bytes_column = needs.first_aux_bytes_column;

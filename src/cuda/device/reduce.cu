@@ -393,10 +393,15 @@ template <class S> DEVICE void hear_cluster(const Params& p, const Tile& t, int 
 // What tiles beside one another tell each other of the rows that they share: each tile folds a share of the rows and tells the
 // result, so that little is read. (Clocks that a tile of 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states
 // without tags 12,000; if it folds all of its rows itself 9,000, as what it polls is in the products' way; 4,800.)
+// A warp hears of 16 rows at a time, as a power of two, or of those that there are: then more lanes hear of each (decision 0321).
+DEVICE int heard_bits(const Params& p) {
+  const int rows = most_rows(p);
+  return (rows > 1) + (rows > 2) + (rows > 4) + (rows > 8);
+}
 // Where few tiles are beside each other, each folds all of its rows itself, which saves a way through L2 (decision 0271). What it
 // polls of more rows is in the way of the products, and code for it in that of larger tiles.
 DEVICE bool hears_all(const Params& p) {
-  return !AGAIN && !PARKS && WG_ROWS == 64 && WG_COLUMNS <= 192 && tiles_beside(p) <= (is_one_wave(p) ? 32 : 24);
+  return !AGAIN && !PARKS && WG_ROWS == 64 && WG_COLUMNS <= 192 && tiles_beside(p) <= (is_one_wave(p) ? 512 : 384) >> heard_bits(p);
 }
 // What tiles told of a lane's row, each `lanes`-th of them from number `from` on, n at a time; all lanes of the warp wait until all
 // have theirs.
@@ -464,20 +469,21 @@ template <class S> struct Ahead {
 };
 // A warp's rows of 64, number i, by the lanes that hold them.
 template <class S, class G> DEVICE void hear_rows(const Params& p, const Tile& t, int i, i64 memory, const G& ahead, S (&x)[2]) {
-  const int first = t.row + i * 64 + t.warp * 16, row = min(first + t.lane % 16, tile_rows(p, t.batch) - 1);
-  constexpr int n = Told<S>::words > 1 ? 4 : 8;  // tiles by each half of the warp, at a time
+  const int bits = heard_bits(p), rows = 1 << bits;
+  const int first = t.row + i * 64 + t.warp * 16, row = min(first + (t.lane & (rows - 1)), tile_rows(p, t.batch) - 1);
+  constexpr int n = Told<S>::words > 1 ? 4 : 8;  // tiles by each lane, at a time
   Told<S> from, of;
 #if AGAIN || PARKS
   if (!ahead.take(i, from, t.tag)) from.state = hear<S>(memory, folded_index(p, t.batch, row), t.tag);
 #else
   if (first >= tile_rows(p, t.batch)) from.state = S::identity();  // of no row: what all poll is slow to come
-  else if (hears_all(p)) from.state = fold_lanes<S>(hear_tiles<n, S>(p, t.batch, row, t.lane / 16, 2, memory, t.tag), 16, 32);
+  else if (hears_all(p)) from.state = fold_lanes<S>(hear_tiles<n, S>(p, t.batch, row, t.lane >> bits, 32 >> bits, memory, t.tag), rows, 32);
   else from.state = hear<S>(memory, folded_index(p, t.batch, row), t.tag);
 #endif
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     #pragma unroll
-    for (int w = 0; w < int(sizeof(S) / 4); ++w) of.word[w] = __shfl_sync(~0u, from.word[w], 8 * r + t.lane / 4);
+    for (int w = 0; w < int(sizeof(S) / 4); ++w) of.word[w] = __shfl_sync(~0u, from.word[w], (8 * r + t.lane / 4) & (rows - 1));
     x[r] = of.state;
   }
 }
