@@ -181,8 +181,8 @@ class Machine:
     # Times ----------------------------------------------------------------------------------------
 
     def times(self, calls: list, rounds: int) -> list[list[float]]:
-        """Milliseconds of each call in each round, all in turns. Each round begins with the next: of
-        small calls the last take 0.95 of the time of the first, whosoever they are."""
+        """Milliseconds of each call in each round, all in turns. Each round begins with the next: the
+        last of a round are faster, whosoever they are (decision 0322)."""
         if not self.cuda:
             return [[self._host_ms(call) for _ in range(3)] for call in calls]
         torch, found = self.torch, [[] for _ in calls]
