@@ -27,6 +27,8 @@ enum class Form : std::uint8_t { portable, whole, clusters, meets, parts, in_mem
 constexpr int draws_of_form = 8;
 static_assert(most_draws / 2 % draws_of_form == 0, "turned ones are followed by a new form");
 
+constexpr const char* by_groups = "by groups ";  // each a problem of its own
+
 // What a refusal tells of the case: a schedule that is legal there, if there is one.
 using Known = std::optional<cuda::Schedule>;
 Known known(const std::string& hint) {
@@ -34,7 +36,8 @@ Known known(const std::string& hint) {
   if (at == hint.npos) return {};
   const std::size_t begin = hint.find('"', at) + 1;
   std::string text = hint.substr(begin, hint.find('"', begin) - begin);
-  if (text.starts_with("turned ")) text.erase(0, text.find(' ') + 1);
+  for (const std::string_view before : {"turned ", by_groups})
+    if (text.starts_with(before)) text.erase(0, before.size());
   return cuda::parse_schedule(text);
 }
 
@@ -144,6 +147,9 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
   Known legal;
   fuzz::Choices turns(~schedule_seed);
   const int turned = turns.chance(25) ? most_draws / 2 : 0;  // draws, if the case can be
+  bool grouped =
+      fuzz::Choices(fuzz::mix(schedule_seed)).chance(50) &&
+      std::ranges::any_of(c.graph.nodes, [](const Node& node) { return node.op == Op::reduce && node.group; });
   const bool depthwise = c.conv && c.conv->groups > 1 && c.conv->channels == 1 && c.conv->filters == 1;
   bool by_stencil = false;
   Form form{};
@@ -158,7 +164,9 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
       stencil = static_cast<Stencil>(from.below(static_cast<std::int64_t>(Stencil::count)));
       by_stencil = depthwise && !is_turned && from.chance(75);
     }
-    target.schedule = (is_turned ? "turned " : "") +
+    target.schedule = std::string(is_turned ? "turned "
+                                  : grouped ? by_groups
+                                            : "") +
                       cuda::to_string(by_stencil ? draw_stencil(from, stencil, legal && legal->aux_stages, *c.conv)
                                                  : draw_schedule(from, form, legal, is_turned));
     try {
@@ -168,6 +176,7 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
       return call;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::bad_schedule) throw;
+      grouped = grouped && error.message().find("groups are no problems") == std::string::npos;
       legal = known(error.hint());
     }
   }

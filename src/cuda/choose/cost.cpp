@@ -180,7 +180,8 @@ double operand_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extent
                b = double(e.columns * needs.parts) / needs.b_taps * double(e.k) * needs.element_bytes;
   const std::int64_t at_once = std::max<std::int64_t>(s.raster, blocks / tiles.beside);
   const double again = s.split > 1 ? 0 : double(ceil_div(ceil_div(e.m, s.bm / needs.below), at_once) - 1);
-  return double(e.batch) * (a + b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0)));
+  return (needs.shares_a ? 1 : double(e.batch)) * a +
+         double(e.batch) * b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0));
 }
 
 // Of the epilogue's tiles and, as far as L2 does not keep them, of parts.

@@ -113,6 +113,7 @@ struct EpilogueNeeds {
   bool counts_pixels = false;  // K is the pixels of a weight gradient, and B their windows
   bool whole_k = false;        // no tile's K is split: launches with several K share the schedule
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
+  bool shares_a = false;      // all batches multiply one A
   bool promoted = false;      // sums of a few stages are added to a second accumulator
   bool meets = false;         // blocks wait for each other: all must run at once
   bool reduces = false;       // for statistics, of whatever

@@ -1,5 +1,6 @@
 // The kernels that a Program becomes, one step after another.
 #include "cuda/decide/beside.h"
+#include "cuda/decide/by_groups.h"
 #include "cuda/decide/decider.h"
 #include "cuda/decide/fold.h"
 #include "cuda/decide/pack.h"
@@ -141,10 +142,9 @@ Decision judged(Foretold foretold, const Subject& subject, const Layout& layout,
   return std::move(foretold.decision);
 }
 
-// What a decision is expected to take, with its passes over memory; of the portable kernel, or of an accumulator
-// through memory, the model says nothing here.
-double expected(const Decision& d, const Subject& subject, const Layout& layout) {
-  const Considered* const chosen = d.fused ? d.chosen() : nullptr;
+// What a product is expected to take, with its passes over memory; of the portable kernel the model says nothing here.
+double expected_of_any(const Decision& d, const Subject& subject, const Layout& layout) {
+  const Considered* const chosen = d.chosen();
   if (!chosen || chosen->schedule.mma) return std::numeric_limits<double>::infinity();
   if (d.passes == 0) return chosen->microseconds;
   double bytes = 0;
@@ -153,6 +153,11 @@ double expected(const Decision& d, const Subject& subject, const Layout& layout)
   const Shape& shape = layout.shape;
   const int each = static_cast<int>(bytes / (double(shape.batch * shape.m) * double(shape.n)) + 0.5);
   return chosen->microseconds + pass_behind(shape, shape.n, layout.turned, each, subject.multiprocessors);
+}
+
+// Nor does it of an accumulator through memory.
+double expected(const Decision& d, const Subject& subject, const Layout& layout) {
+  return d.fused ? expected_of_any(d, subject, layout) : std::numeric_limits<double>::infinity();
 }
 
 // How much of the time the model is to expect of a turned product (decision 0269). Behind a short K, and of few rows,
@@ -173,6 +178,44 @@ double gain_asked(const Subject& subject, const Layout& layout, bool saves) {
   const bool large = layout.shape.m >= least_rows && layout.shape.k >= least_k;
   if (elements) return large ? of_elements : of_few;
   return large || saves ? of_statistics : 0;
+}
+
+// Whether the tiles that hold groups, if any do, leave multiprocessors to others.
+bool leaves_some(const Decision& d, const Subject& subject, const Shape& shape) {
+  const Considered* const chosen = d.fused ? d.chosen() : nullptr;
+  if (!chosen || chosen->schedule.mma) return !d.fused;
+  return ceil_div(shape.m, chosen->schedule.bm) * ceil_div(shape.n, chosen->schedule.bn) < subject.multiprocessors;
+}
+
+constexpr double gain_by_groups = 0.93;  // of the time: the model foretells a few percent more than there is
+
+// The problem, or each of its groups of columns as one, where that is asked for or the model expects less of it.
+std::optional<Decision> decide_by_groups(const Subject& subject, const Layout& layout, const Judge& judge) {
+  const Request& request = subject.request;
+  std::string why;
+  const bool free = !request.schedule && !request.through_memory && !request.turned && !request.mma;
+  if (!(request.by_groups || (free && subject.arch == "sm_90a")) || is_empty(subject, layout.shape)) return {};
+  const std::optional<ByGroups> other = by_groups(subject, layout, why);
+  if (request.by_groups && !other)
+    throw Error(ErrorCode::bad_schedule, "groups are no problems of their own here: " + why,
+                "Leave out \"by groups\".");
+  if (!other) return {};
+  Decision decision;
+  if (request.by_groups) {
+    decision = Decider(other->subject, other->layout, judge).run();
+  } else {
+    Foretold as_given = foretell(subject, layout);
+    if (!leaves_some(as_given.decision, subject, layout.shape))
+      return judged(std::move(as_given), subject, layout, judge);
+    Foretold split = foretell(other->subject, other->layout);
+    if (expected(split.decision, other->subject, other->layout) >
+        gain_by_groups * expected_of_any(as_given.decision, subject, layout))
+      return judged(std::move(as_given), subject, layout, judge);
+    decision = judged(std::move(split), other->subject, other->layout, judge);
+    if (!decision.fused) return judged(std::move(as_given), subject, layout, judge);
+  }
+  decision.by_groups = true;
+  return decision;
 }
 
 // The product, or that of the other's rows, where that is asked for or the model expects less of it.
@@ -225,6 +268,7 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   if (std::optional<Layout> by_weights = together_by_weights(subject, chosen); by_weights && !filters(subject, chosen))
     chosen = *std::move(by_weights);
   if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
+  if (std::optional<Decision> decision = decide_by_groups(subject, chosen, judge)) return *std::move(decision);
   Decision decision = decide_either(subject, chosen, judge);
   if (decision.turned) return decision;
   decision.folded = one && !stencil && layout.shape.batch > 1;

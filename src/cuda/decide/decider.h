@@ -105,6 +105,7 @@ class Decider {
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
   [[nodiscard]] std::int64_t b_rows() const { return layout_.beside ? columns_ : shape_.n; }  // of B along K
   [[nodiscard]] Lines lines(bool of_a) const;
+  [[nodiscard]] bool shares_a() const { return shape_.batch > 1 && layout_.a.strides[0] == 0 && !variant_.a_form; }
   [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
                             bool mn_allowed) const;
   [[nodiscard]] std::vector<BufferPlace> places(const lower::Program& program, const std::vector<Memory>& memory,

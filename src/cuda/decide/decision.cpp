@@ -97,6 +97,10 @@ const Considered* Decision::chosen() const {
   return found == considered.end() ? nullptr : &*found;
 }
 
+std::string Decision::by() const {
+  return turned ? "turned " : std::string(by_groups ? "by groups " : "") + (fused ? "" : "accumulator by ");
+}
+
 std::string Decision::describe() const {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
@@ -131,7 +135,10 @@ bool is_empty(const Subject& subject, const Shape& shape) {
 }
 
 std::string Request::words() const {
-  return std::string(fast ? "fast " : "") + (turned ? "turned " : through_memory ? "accumulator by " : "");
+  return std::string(fast ? "fast " : "") + (by_groups ? "by groups " : "") +
+         (turned           ? "turned "
+          : through_memory ? "accumulator by "
+                           : "");
 }
 
 Error not_legal(const Request& request, const std::string& why, const std::string& hint) {
@@ -146,21 +153,25 @@ static bool take(std::string_view& text, std::string_view word) {
 }
 
 Request parse_request(std::string_view text, bool hopper, const std::string& arch) {
-  constexpr std::string_view turned = "turned", accumulator = "accumulator";
+  constexpr std::string_view turned = "turned", groups = "by groups", accumulator = "accumulator";
   Request request;
   request.text = text;
   std::string_view rest = text;
   request.fast = take(rest, core::fast_word);
-  request.turned = take(rest, turned);
+  request.by_groups = take(rest, groups);
+  request.turned = !request.by_groups && take(rest, turned);
   request.through_memory = !request.turned && take(rest, accumulator);
   if (request.through_memory && !rest.empty() && (!take(rest, "by") || rest.empty()))
     throw unreadable(text, "behind \"accumulator\" is nothing, or \"by\" and a schedule");
-  for (const auto& [word, taken] : {std::pair(core::fast_word, request.fast), std::pair(turned, request.turned),
-                                    std::pair(accumulator, request.through_memory)}) {
+  for (const auto& [word, taken] :
+       {std::pair(core::fast_word, request.fast), std::pair(turned, request.turned),
+        std::pair(groups, request.by_groups), std::pair(accumulator, request.through_memory)}) {
     if (std::string_view behind = rest; !take(behind, word)) continue;
     throw unreadable(text, taken                     ? postlude::quoted(word) + " stands twice"
                            : word == core::fast_word ? "\"fast\" stands before all else"
-                                                     : "\"turned\" and \"accumulator\" exclude each other");
+                           : word == groups || request.by_groups
+                               ? "\"by groups\" stands before \"accumulator\", and not beside \"turned\""
+                               : "\"turned\" and \"accumulator\" exclude each other");
   }
   request.mma = !hopper || rest.starts_with("mma");
   if (!rest.empty() && rest != "mma") request.schedule = parse_schedule(rest);

@@ -154,6 +154,7 @@ struct Decision {
   bool residues_share = false;         // a launch, those of a strided data gradient
   bool folded = false;                 // images are rows of one product
   bool turned = false;                 // the product's rows are the columns that are asked for
+  bool by_groups = false;              // each group of columns is a problem of its own
   std::vector<Considered> considered;  // schedules of the product
   std::vector<Considered> not_fused;   // those rejected of the fused product, where there is none
   std::string why;                     // the epilogue runs from memory
@@ -165,7 +166,7 @@ struct Decision {
 
   [[nodiscard]] const Considered* chosen() const;
   // What stands before a schedule of it.
-  [[nodiscard]] std::string by() const { return turned ? "turned " : fused ? "" : "accumulator by "; }
+  [[nodiscard]] std::string by() const;
   // One line, as Call::describe() gives it.
   [[nodiscard]] std::string describe() const;
 };
@@ -177,6 +178,7 @@ struct Request {
   bool through_memory = false;  // the accumulator goes through memory, and the epilogue runs on it as a stream
   bool mma = false;             // the portable kernel
   bool turned = false;          // the product is that of the other's rows (turn.h)
+  bool by_groups = false;       // each group of columns is a problem of its own (by_groups.h)
   std::optional<Schedule> schedule;
 
   // What stands before its schedule.

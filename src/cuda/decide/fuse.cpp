@@ -300,7 +300,7 @@ void Decider::fuse(const Contraction& gemm) {
     // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
     return choose_product(
         {program_, product_phase_, variant_, mma, places(program_, memory_, columns), product_shape(mma), columns_,
-         in_order(), request, subject_.multiprocessors, lines(true), lines(false)},
+         in_order(), request, subject_.multiprocessors, lines(true), lines(false), shares_a()},
         judge);
   };
   shift_for_more_rows(lay_out, choose);
@@ -342,7 +342,8 @@ void Decider::multiply_alone(const Contraction& gemm) {
                                   request,
                                   subject_.multiprocessors,
                                   lines(true),
-                                  lines(false)},
+                                  lines(false),
+                                  shares_a()},
                                  judge_);
   product_ = std::move(chosen.product);
   d_.considered = std::move(chosen.considered);

@@ -213,7 +213,7 @@ Choice choose(const Site& site, Hold hold) {
                                                  : Hold::rows));
   e.needs.element_bytes = static_cast<int>(size_of(site.variant.a));
   e.needs.b_mn_major = site.variant.b_mn_major;
-  e.needs.a_lines = site.a_lines, e.needs.b_lines = site.b_lines;
+  e.needs.a_lines = site.a_lines, e.needs.b_lines = site.b_lines, e.needs.shares_a = site.shares_a;
   (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
   e.needs.turned = site.variant.turned, e.needs.shifted = site.variant.shifted != 0;
   e.needs.shifted_a = site.variant.shifted_a;

@@ -25,6 +25,7 @@ struct Site {
   const Request& request;
   int multiprocessors = 132;
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
+  bool shares_a = false;  // all batches multiply one A
 };
 
 struct Product {

@@ -173,6 +173,30 @@ fuzz::Case of_long_rows(std::uint64_t seed) {
   return c;
 }
 
+// Quantised or normalised by whole groups of columns, which may be problems of their own.
+fuzz::Case of_groups(std::uint64_t seed) {
+  fuzz::Choices pick(fuzz::mix(seed ^ 0x6209));
+  const auto any_of = [&](std::initializer_list<const char*> of) { return of.begin()[pick.below(std::ssize(of))]; };
+  const std::int64_t group = pick.chance(20) ? 1 + pick.below(100) : 16 * (1 + pick.below(pick.chance(70) ? 8 : 20));
+  const std::string g = std::to_string(group);
+  std::string text = "def f(acc, b: row[bf16], c: col[f32], r: tile[bf16]):\n    x = acc";
+  for (const char* term : {" * c", " + b", " + r", " + m_index()"})
+    if (pick.chance(30)) text += term;
+  text += any_of({"\n", "\n    x = gelu(x)\n", "\n    x = where(x > 0.5, x, 0)\n"});
+  text += any_of({"    s: f32 = max(max(abs(x), axis=1, group=G), 0.0001) / 127\n    D: s8 = x / repeat(s, G)\n",
+                  "    s: f32 = max(max(abs(x), axis=1, group=G), 0.0001) / 448\n    D: e4m3 = x / repeat(s, G)\n",
+                  "    s: f32 = mean(x * x, axis=1, group=G)\n    D: bf16 = x * repeat(rsqrt(s + 1e-5), G) * b\n",
+                  "    s: f32 = var(x, axis=1, group=G)\n    D: bf16 = (x - repeat(mean(x, axis=1, group=G), G)) * c\n",
+                  "    s: f32 = sum(x, axis=1, group=G)\n    D: bf16 = x\n"});
+  for (std::size_t at = text.find('G'); at != text.npos; at = text.find('G', at)) text.replace(at, 1, g);
+  text += pick.chance(70) ? "    return D, s\n" : "    return D\n";
+  fuzz::Case c = make_case(parse(text).data(), Gemm{.a = DType::bf16, .b = DType::bf16}, {}, fuzz::Values::normal);
+  c.seed = seed, c.data = pick.next();
+  c.shape = {1, 1 + pick.below(pick.chance(50) ? 40 : 200),
+             group * (2 + pick.below(std::max<std::int64_t>(1, 512 / group))), 8 * (1 + pick.below(40))};
+  return c;
+}
+
 // Epilogues as networks have them behind products of all types, of a few tiles or many, and behind convolutions.
 fuzz::Case of_pieces(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0x91ece5));
@@ -218,8 +242,8 @@ struct Kind {
   std::uint64_t count;
   fuzz::Case (*draw)(std::uint64_t seed);
 };
-constexpr Kind kinds[] = {{12, any},       {2, in_groups}, {3, of_single_channels}, {3, of_odd_rows},
-                          {1, of_columns}, {1, of_losses}, {3, of_long_rows},       {12, of_pieces}};
+constexpr Kind kinds[] = {{12, any},      {2, in_groups},    {3, of_single_channels}, {3, of_odd_rows}, {1, of_columns},
+                          {1, of_losses}, {3, of_long_rows}, {12, of_pieces},         {2, of_groups}};
 constexpr std::uint64_t of_case = [] {
   std::uint64_t all = 0;
   for (const Kind& kind : kinds) all += kind.count;
