@@ -189,6 +189,12 @@ DEVICE int first_column(const Tile& t, int) { return t.col + 2 * t.lane; }
 constexpr int COLUMN_PAIRS = SUB_N / 8;  // of a thread in a subtile, two of each 16 columns
 DEVICE int first_column(const Tile& t, int from) { return t.col + from + 2 * (t.lane % 4); }
 #endif
+// How many columns a thread has of so many groups, from one on.
+template <int groups> DEVICE float own_columns(const Params& p, const Tile& t, int group) {
+  constexpr int blocks = groups * COLUMN_PAIRS;  // of eight columns
+  const int left = tile_columns(p) - first_column(t, group * SUB_N), whole = max(left / 8, 0);
+  return float(WHOLE_N || whole >= blocks ? 2 * blocks : 2 * whole + max(min(left - 8 * whole, 2), 0));
+}
 DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp * 16 + t.lane / 4 + r % 2 * 8; }
 
 template <int words, int all> DEVICE void shared_words(u32 from, u32 (&x)[all]) {

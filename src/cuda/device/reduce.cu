@@ -282,7 +282,8 @@ struct Moments {
 };
 // The lanes that share a shift: none, the four that hold a row, the eight that hold a column.
 enum class Share { nothing, row, column };
-template <Share share, int N> DEVICE void moments_add(Moments& s, const float (&x)[N], const bool (&in)[N], const bool first, int lane) {
+// `all`: of a row, how many elements the thread will have.
+template <Share share, int N> DEVICE void moments_add(Moments& s, const float (&x)[N], const bool (&in)[N], const bool first, int lane, float all = 0.f) {
   float here = 0.f;
   #pragma unroll
   for (int i = 0; i < N; ++i) here += in[i] ? 1.f : 0.f;
@@ -296,14 +297,14 @@ template <Share share, int N> DEVICE void moments_add(Moments& s, const float (&
     }
     float mean = sum * fast_reciprocal(fmaxf(of, 1.f));
     if (share == Share::column) mean = __shfl_sync(~0u, mean, lane % 4);
-    s = {fabsf(mean) < 0x1p+120f ? mean : 0.f, 0.f, 0.f, 0.f};
+    s = {fabsf(mean) < 0x1p+120f ? mean : 0.f, 0.f, 0.f, all};
   }
   #pragma unroll
   for (int i = 0; i < N; ++i) {
     const float d = in[i] ? x[i] - s.shift : 0.f;
     s.sum += d, s.squares = fmaf(d, d, s.squares);
   }
-  s.count += here;
+  if (share != Share::row) s.count += here;
 }
 // As the state {mean, squared distances, count}.
 template <class S> DEVICE S settled(const Moments& s) {

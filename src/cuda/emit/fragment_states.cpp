@@ -36,6 +36,10 @@ std::string FragmentWriter::reduce(std::size_t r) {
     }
     Block block{.size = size, .index = "q", .in = in, .lane = "t.lane"};
     block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
+    if (rows)
+      block.all = fill("$pieces * own_columns<$groups>(p, t, group)",
+                       {{"pieces", str(phase_.reductions[r].pieces.size())},
+                        {"groups", across == Across::groups ? "SPAN" : "GROUPS"}});
     if (&piece == phase_.reductions[r].pieces.data())
       block.first = across == Across::groups ? "f == 0 && group % SPAN == 0"
                     : rows                   ? "f == 0 && group == 0"

@@ -70,10 +70,11 @@ BlockAddition ReducerText::addition(const Block& block, const std::vector<std::s
     return {fill("float $x[$size];", {array, size}), fill("$x[$at] = $in ? $x0 : (-INF);", {array, at, in, x0}),
             fill("softmax_add($state, $x);", {into, array})};
   if (reducer == Reducer::welford)
-    return {fill("float $x[$size]; bool here[$size];", {array, size}),
-            fill("$x[$at] = $x0, here[$at] = $in;", {array, at, x0, in}),
-            fill("moments_add<$share>($state, $x, here, $first, $lane);",
-                 {{"share", block.share}, into, array, {"first", block.first}, {"lane", block.lane}})};
+    return {
+        fill("float $x[$size]; bool here[$size];", {array, size}),
+        fill("$x[$at] = $x0, here[$at] = $in;", {array, at, x0, in}),
+        fill("moments_add<$share>($state, $x, here, $first, $lane, $all);",
+             {{"share", block.share}, into, array, {"first", block.first}, {"lane", block.lane}, {"all", block.all}})};
   if (gathered != type)  // Extreme
     return {fill("float $x[$size]; i64 index[$size]; bool here[$size];", {array, size}),
             fill("$x[$at] = $x0, index[$at] = $x1, here[$at] = $in;", {array, at, x0, {"x1", args[1]}, in}),

@@ -23,7 +23,8 @@ struct Block {
   std::string name = "x";
   std::string first = "false";  // whether it is the thread's first
   std::string share = "Share::nothing",
-              lane = "0";  // which lanes hold elements of one state (Moments), and the own one
+              lane = "0",  // which lanes hold elements of one state (Moments), and the own one
+      all = "0.f";         // how many elements of a row a thread will have
 };
 
 // The arrays to declare for a block, what fills them for each of its elements, and what adds them to the state.
