@@ -498,6 +498,7 @@ template <typename T> DEVICE void store_f32(i64 base, i64 at, T a, T b, T c, T d
   struct alignas(16) Four { float x[4]; };
   ((Four*)base)[at / 4] = {to_f32(a), to_f32(b), to_f32(c), to_f32(d)};
 }
+template <int size> DEVICE i64 address_of(i64 base, i64 at) { return base + at * size; }
 #ifndef POSTLUDE_HOST
 // Two neighbouring columns in one load; `at` is even and the base aligned to both. Volatile, so that it stays ahead of the
 // main loop that hides it.

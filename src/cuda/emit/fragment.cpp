@@ -91,9 +91,10 @@ std::string FragmentWriter::row_group_statistic(BufferId buffer) const {
   return {};
 }
 
-// Row operands that are read ahead: q[1] is on its way while q[0] is used.
+// Row operands that are read ahead: q[1] is on its way while q[0] is used. Of whole tiles a thread's lie behind one
+// address: the compiler multiplied for each.
 std::string FragmentWriter::prefetch() {
-  std::string code;
+  std::string places, code;
   for (const ValueId id : values_of(Level::column)) {
     if (!value(id).prefetched) continue;
     const Access& access = phase_.code[id].access;
@@ -103,21 +104,27 @@ std::string FragmentWriter::prefetch() {
       return address_arguments(e_.word(access.buffer), c_.program.batched ? "t.batch" : "", "",
                                column_expression(access.columns, column, "tile_columns(p)"), true);
     };
-    const std::string q = "q" + str(id);
+    const std::string q = "q" + str(id), of = storage_name(dtype);
     members_ += "  " + std::string(size_of(dtype) == 4 ? "u64" : "u32") + " " + q + "[2][COLUMN_PAIRS];\n";
     advance_ += "    #pragma unroll\n    for (int k = 0; k < COLUMN_PAIRS; ++k) " + q + "[0][k] = " + q + "[1][k];\n";
-    code += "      " + q + "[1][k] = " + (pair ? "pair_" : "split_") + storage_name(dtype) + "(" +
-            (pair ? at("column") : at("left") + ", " + at("right")) + ");\n";
+    std::string read =
+        pair ? "pair_" + of + "(" + at("column") + ")" : "split_" + of + "(" + at("left") + ", " + at("right") + ")";
+    if (pair && access.columns.identity()) {
+      places += fill("    const i64 at$id = address_of<$size>($first);\n",
+                     {{"id", str(id)}, {"size", str(size_of(dtype))}, {"first", at("first")}});
+      read = "WHOLE_N ? pair_" + of + "(at" + str(id) + ", next) : " + read;
+    }
+    code += "      " + q + "[1][k] = " + read + ";\n";
   }
   if (code.empty()) return {};
   return fill(R"(    const int first = opaque(first_column(t, group * SUB_N));
-    #pragma unroll
+$places    #pragma unroll
     for (int k = 0; k < COLUMN_PAIRS; ++k) {
-      const int at = first + k / 2 * 16 + k % 2 * 8, column = WHOLE_N ? at : min(at, tile_columns(p) - 2);
+      const int next = k / 2 * 16 + k % 2 * 8, at = first + next, column = WHOLE_N ? at : min(at, tile_columns(p) - 2);
       const int left = WHOLE_N ? at : min(at, tile_columns(p) - 1), right = WHOLE_N ? at + 1 : min(at + 1, tile_columns(p) - 1);
 $code    }
 )",
-              {{"code", code}});
+              {{"places", places}, {"code", code}});
 }
 
 std::string FragmentWriter::column_values() {
