@@ -18,6 +18,12 @@ DEVICE void mbarrier_wait(u32 bar, u32 parity) {
         : "=r"(done) : "r"(bar), "r"(parity) : "memory");
   } while (!done);
 }
+DEVICE bool mbarrier_is_through(u32 bar, u32 parity) {
+  u32 done;
+  asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+  return done;
+}
 // One thread of a warp that is together here, always the same. Behind any other condition the compiler loops over lanes around each
 // instruction of the copy engine, which is a warp's (decision 0112).
 DEVICE bool elect_one() {

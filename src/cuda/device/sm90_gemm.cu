@@ -310,10 +310,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     if (elect_one()) {
       if (loads) load_operands(all, load, warp != 0, smem, full, empty);
 #if AUX_STAGES
-      if (warp == 1 || warp == 2) {
-        const int wg = warp - 1;
-        load_aux(all, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES, aux_full + 8 * AUX_STAGES * wg,
-                 aux_empty + 8 * AUX_STAGES * wg, wg);
+      if (warp == 1 || (warp == 2 && !ONE_LOADS)) {
+        Operands own, other;
+        own.begin(smem, aux_full, aux_empty, warp - 1), other.begin(smem, aux_full, aux_empty, 1);
+        if (ONE_LOADS) while (own.load<false>(all) | other.load<false>(all)) {}
+        else while (own.load<true>(all)) {}
       }
 #endif
     }

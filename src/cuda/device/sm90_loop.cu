@@ -302,31 +302,43 @@ DEVICE void load_operands(const All& all, Load load, int stage, u32 smem, u32 fu
   }
 }
 
+// Beside four stages of tile operands and more one warp loads those of both consumers, as stages are free, so that two warps fold what
+// held tiles tell. With two stages operands would come late (decision 0299).
+constexpr bool ONE_LOADS = TELLS && AUX_STAGES >= 4;
 #if AUX_STAGES
 // The tile operands of one consumer, a subtile at a time, in the order in which its epilogue and the phase that is held ask for
 // them. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
 // (bias_gelu_res_aux, K = 1024).
-DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
-  int stage = 0, sequence = PINGPONG ? wg : 0;
-  u32 phase = 0;
-  const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
-  for (int t = Loop::first() + sequence * Loop::step();
-       Loop::has(params_of(all, 0), t) || Loop::takes(params_of(all, 0), t, sequence); t += step, sequence += PINGPONG ? 2 : 1) {
+struct Operands {
+  u32 ring, full, empty;  // stages of the consumer, and their barriers
+  int wg, sequence, t;    // its tile that is loaded
+  int n, stage;           // the next of the tile's subtiles, and its stage
+  u32 phase;
+  METHOD void begin(u32 smem, u32 aux_full, u32 aux_empty, int of) {
+    wg = of, sequence = PINGPONG ? wg : 0, t = Loop::first() + sequence * Loop::step();
+    n = stage = 0, phase = 0;
+    ring = smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES;
+    full = aux_full + 8 * AUX_STAGES * wg, empty = aux_empty + 8 * AUX_STAGES * wg;
+  }
+  // Those of a tile, which `waits` for stages, or as many as have one. False: no tile is left.
+  template <bool waits> METHOD bool load(const All& all) {
+    if (!Loop::has(params_of(all, 0), t) && !Loop::takes(params_of(all, 0), t, sequence)) return false;
     const Params& p = params_of(all, t);
     const Work w = Loop::work(p, t), before = Loop::work(p, t - PARKS * Loop::step());
-    if (!Loop::owns(p, t) || !Loop::exists(p, w.m * BM, w.n * TILE_N)) continue;
 #if AGAIN
     const bool first = !Loop::turn(p, t).second;  // which loads for the statistics alone
 #else
     constexpr bool first = false;
 #endif
-    for (int n = 0; n < SUBTILES * (LOADS + (first ? 0 : HELD_LOADS)); ++n) {
+    const int count = Loop::owns(p, t) && Loop::exists(p, w.m * BM, w.n * TILE_N) ? SUBTILES * (LOADS + (first ? 0 : HELD_LOADS)) : 0;
+    for (; n < count; ++n) {
       const OperandLoad of = first ? OperandLoad{subtile(n), false} : operand_load(n);
 #if PARKS
       if (of.held ? !Loop::takes(p, t, sequence) : !Loop::has(p, t)) continue;
 #endif
       const Work& at = PARKS && of.held ? before : w;
       const int row = Loop::row(at, wg) + of.at.i * 64, col = at.n * TILE_N + wg * COLUMNS_APART + of.at.group * SUB_N;
+      if (!waits && !mbarrier_is_through(empty + 8 * stage, phase ^ 1)) return true;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
       if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, at.batch);
@@ -336,14 +348,16 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 #endif
       if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
     }
+    n = 0, t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1;
+    return true;
   }
-}
+};
 #endif
 
 #if TELLS
 // The producer's last warp folds each tile's share of its rows, or the last two take tiles in turns: a share is a few reads of L2 that
 // wait for each other (decision 0315).
-constexpr int FOLDERS = AUX_STAGES ? 1 : 2, first_folder = 4 - FOLDERS;  // its warp
+constexpr int FOLDERS = AUX_STAGES && !ONE_LOADS ? 1 : 2, first_folder = 4 - FOLDERS;  // its warp
 DEVICE void fold_shares(const Params& p, u32 tag, int number, int lane) {
   for (int t = Loop::first() + number * Loop::step(); Loop::has(p, t); t += FOLDERS * Loop::step()) {
 #if AGAIN

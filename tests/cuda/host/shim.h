@@ -676,6 +676,11 @@ static inline void mbarrier_expect(unsigned bar, unsigned bytes) { mbarrier_chan
 static inline void mbarrier_wait(unsigned bar, unsigned parity) {
   fibers::wait_while((const unsigned*)(own_shared() + bar + 4), 1, parity);
 }
+static inline bool mbarrier_is_through(unsigned bar, unsigned parity) {
+  const bool through = (word_at(bar + 4) & 1) != parity;
+  if (!through) fibers::wait(fibers::polling);
+  return through;
+}
 // The cluster's first block, counted among all, and a block's shared memory behind its number.
 static int cluster_block() { return fibers::current / fibers::threads / fibers::cluster * fibers::cluster; }
 static inline unsigned cluster_address(unsigned address, unsigned rank) {
