@@ -91,6 +91,16 @@ bool machine_has_bf16() {
 #endif
 }
 
+bool machine_halves_vectors() {
+#if defined(__x86_64__)
+  // Of processors with pairs and without AMX Zen 5, which takes whole ones, intersects vectors too.
+  static const bool halves = machine_has_bf16() && !__builtin_cpu_supports("avx512vp2intersect");
+  return halves;
+#else
+  return false;
+#endif
+}
+
 Isa best_isa() {
   static const Isa chosen = [] {
     const char* text = std::getenv("POSTLUDE_ISA");

@@ -22,8 +22,9 @@ inline constexpr int isa_count = 4;
 
 // The best that the processor and the operating system have. Features decide, never a brand string.
 [[nodiscard]] Isa machine_isa();
-[[nodiscard]] bool machine_has_vnni();  // AVX512_VNNI
-[[nodiscard]] bool machine_has_bf16();  // AVX512_BF16 that is faster than converting
+[[nodiscard]] bool machine_has_vnni();        // AVX512_VNNI
+[[nodiscard]] bool machine_has_bf16();        // AVX512_BF16 that is faster than converting
+[[nodiscard]] bool machine_halves_vectors();  // loads AVX-512's vectors as slowly as two halves: Zen 4 (decision 0319)
 
 // machine_isa(), or less where the environment's POSTLUDE_ISA (portable, avx2, avx512 or amx, read
 // once) asks for less.

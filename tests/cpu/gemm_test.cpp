@@ -991,6 +991,32 @@ TEST_P(GemmTest, WholeRowsOfTilesAreCollectedInParts) {
   check(41, 52001, 2, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::small_integers);
 }
 
+// Columns that begin anywhere have the sums of those that begin lines.
+TEST_P(GemmTest, OneRowsSumsDoNotDependOnWhereColumnsBegin) {
+  std::mt19937 random(16);
+  std::normal_distribution<float> normal;
+  for (const auto& [n, k] : {std::pair<Int, Int>{37, 75}, {300, 203}, {1000, 1029}}) {
+    std::vector<float> a(static_cast<std::size_t>(k)), alone;
+    for (float& x : a) x = normal(random);
+    std::vector<float> columns(static_cast<std::size_t>(n * k));
+    for (float& x : columns) x = normal(random);
+    for (const Int distance : {k, k + 3, round_up(k, 16)}) {
+      std::vector<float> b(static_cast<std::size_t>(n * distance)), out(static_cast<std::size_t>(n));
+      for (Int j = 0; j < n; ++j) std::copy_n(columns.begin() + j * k, k, b.begin() + j * distance);
+      const Product product{1, n, k, {a.data(), DType::f32, k, 1}, {b.data(), DType::f32, 1, distance}, nullptr, {}};
+      const Blocking blocking = choose_blocking(shape_of(product), isa());
+      Direct direct;
+      direct.out = out.data(), direct.row_stride = n;
+      Scratch scratch(blocking, 1);
+      scratch.options.direct = &direct;
+      run(product, blocking, scratch.options);
+      if (alone.empty()) alone = out;
+      EXPECT_EQ(std::memcmp(alone.data(), out.data(), out.size() * sizeof(float)), 0)
+          << n << " columns of " << k << ", " << distance << " apart";
+    }
+  }
+}
+
 // Whatever the distance to another would be.
 TEST_P(GemmTest, OneRowOfBIsContiguousInN) {
   std::mt19937 random(29);

@@ -269,6 +269,7 @@ struct Runner {
       run.c_row = acc_row;
       run.accumulate = k > k0;
       run.asks = asked(product, blocking.isa);
+      run.halves = machine_halves_vectors();
       run.copy = copies ? own<float>(thread, scratch.b) : nullptr;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
       if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {

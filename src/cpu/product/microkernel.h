@@ -122,7 +122,8 @@ struct ThinRun {             // small: a call of a few nanoseconds fills it
   int rows = 0;
   Element element = Element::f32;
   bool accumulate = false;
-  bool alone = false;  // k-major: no part of a row's columns, of which tiles depend on the number of threads
+  bool halves = false;  // k-major: two halves of a vector are loaded as fast as it
+  bool alone = false;   // k-major: no part of a row's columns, of which tiles depend on the number of threads
   // What is asked for meanwhile: nothing, where B is in L2; lines of the same columns; of a B out of
   // memory the next columns, into L2 (decision 0035).
   enum class Asks : std::uint8_t { nothing, lines, columns };

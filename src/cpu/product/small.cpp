@@ -389,7 +389,7 @@ class SmallProduct {
     // where there are fewer rows.
     ThinRun run;
     run.asks = asks_for_rows();
-    run.k = product_.k, run.alone = true;
+    run.k = product_.k, run.alone = true, run.halves = machine_halves_vectors();
     if (product_.m <= row_group && product_.m < blocking_.dots) {
       run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
       run.b = reinterpret_cast<const char*>(b.dots), run.b_column = b.dots_column * 4, run.columns = blocking_.dots;
