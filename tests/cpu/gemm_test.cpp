@@ -554,8 +554,15 @@ TEST_P(GemmTest, RecordedSmallProductsHaveTheSameBits) {
 TEST_P(GemmTest, RowsOfAShortKAreStoredByLines) {
   std::mt19937 random(14);
   Int lined = 0;
-  for (const auto& [m, n] :
-       {std::pair<Int, Int>{301, 41}, {205, 66}, {140, 101}, {99, 130}, {97, 152}, {53, 1101}, {51, 4001}}) {
+  for (const auto& [m, n] : {std::pair<Int, Int>{301, 41},
+                             {205, 66},
+                             {140, 101},
+                             {99, 130},
+                             {97, 152},
+                             {53, 1101},
+                             {51, 4001},
+                             {21, 705},
+                             {23, 4001}}) {
     for (Int k = 1; k <= 7; ++k) {
       const bool b_by_k = (n + k) % 2 == 0;
       const Operand a(m, k, DType::f32, k % 3 ? Strides::dense : Strides::both_odd, Data::any, random);
@@ -587,8 +594,15 @@ TEST_P(GemmTest, RowsOfAShortKAreStoredByLines) {
 // Rows of a short K go along all columns, a few at a time: the same sums as blocks that are handed on, on any threads.
 TEST_P(GemmTest, RowsOfAShortKGoAlongAllColumns) {
   std::mt19937 random(15);
-  for (const auto& [m, n] :
-       {std::pair<Int, Int>{1, 1477}, {2, 100}, {5, 300}, {7, 130}, {13, 157}, {50, 64}, {67, 400}, {301, 80}}) {
+  for (const auto& [m, n] : {std::pair<Int, Int>{1, 1477},
+                             {2, 100},
+                             {5, 300},
+                             {7, 130},
+                             {13, 157},
+                             {50, 64},
+                             {67, 400},
+                             {301, 80},
+                             {22, 1301}}) {
     for (Int k = 1; k <= 9; ++k) {
       const Operand a(m, k, DType::f32, k % 3 ? Strides::dense : Strides::both_odd, Data::any, random);
       const Operand b(k, n, DType::f32, (n + k) % 4 == 0 ? Strides::columns : Strides::rows, Data::any, random);
