@@ -53,6 +53,21 @@ TEST(ByGroups, AreChosenWhereTilesThatHoldGroupsAreFew) {
   EXPECT_FALSE(described(quantised(256), {2, 72, 1280, 9680}).starts_with("by groups ")) << "it is a batch";
 }
 
+// A stream's are rows of one pass, of whole eights of columns.
+TEST(ByGroups, OfAStreamAreRows) {
+  const auto passes = [](int group) {
+    const std::string g = std::to_string(group);
+    Subject s = subject("def f(acc):\n    s: f32 = max(max(abs(acc), axis=1, group=" + g +
+                            "), 0.0001) / 127\n    D: s8 = acc / repeat(s, " + g + ")\n    return s, D\n",
+                        "sm_80");
+    s.problem = Stream{.x = DType::bf16};
+    return decided(s, {1, 300, 10 * group, 0}).passes;
+  };
+  EXPECT_EQ(passes(32), 1);
+  EXPECT_EQ(passes(200), 1);
+  EXPECT_GT(passes(20), 1);
+}
+
 TEST(ByGroups, MayNotAskForTheirColumns) {
   const auto refused = [](const std::string& body, const std::string& operands = "") {
     const Subject s = subject("def f(acc" + operands + "):\n" + body, "sm_90a", "by groups");

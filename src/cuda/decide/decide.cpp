@@ -189,12 +189,16 @@ bool leaves_some(const Decision& d, const Subject& subject, const Shape& shape) 
 
 constexpr double gain_by_groups = 0.93;  // of the time: the model foretells a few percent more than there is
 
-// The problem, or each of its groups of columns as one, where that is asked for or the model expects less of it.
+// The problem, or each of its groups of columns as one, where that is asked for, or the model expects less of it, or of
+// a stream fewer passes do.
 std::optional<Decision> decide_by_groups(const Subject& subject, const Layout& layout, const Judge& judge) {
   const Request& request = subject.request;
   std::string why;
-  const bool free = !request.schedule && !request.through_memory && !request.turned && !request.mma;
-  if (!(request.by_groups || (free && subject.arch == "sm_90a")) || is_empty(subject, layout.shape)) return {};
+  const bool free = !request.schedule && !request.through_memory && !request.turned;
+  const bool stream = !subject.problem.loop().contraction();
+  if (!(request.by_groups || (free && (stream || (subject.arch == "sm_90a" && !request.mma)))) ||
+      is_empty(subject, layout.shape))
+    return {};
   const std::optional<ByGroups> other = by_groups(subject, layout, why);
   if (request.by_groups && !other)
     throw Error(ErrorCode::bad_schedule, "groups are no problems of their own here: " + why,
@@ -207,7 +211,10 @@ std::optional<Decision> decide_by_groups(const Subject& subject, const Layout& l
     Foretold as_given = foretell(subject, layout);
     if (!leaves_some(as_given.decision, subject, layout.shape))
       return judged(std::move(as_given), subject, layout, judge);
+    constexpr int eights = 8;  // columns that a pass reads at a time
+    if (stream && other->layout.shape.n % eights != 0) return std::move(as_given.decision);
     Foretold split = foretell(other->subject, other->layout);
+    if (stream) return std::move((split.decision.passes < as_given.decision.passes ? split : as_given).decision);
     if (expected(split.decision, other->subject, other->layout) >
         gain_by_groups * expected_of_any(as_given.decision, subject, layout))
       return judged(std::move(as_given), subject, layout, judge);

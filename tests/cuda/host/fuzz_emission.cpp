@@ -190,7 +190,9 @@ fuzz::Case of_groups(std::uint64_t seed) {
                   "    s: f32 = sum(x, axis=1, group=G)\n    D: bf16 = x\n"});
   for (std::size_t at = text.find('G'); at != text.npos; at = text.find('G', at)) text.replace(at, 1, g);
   text += pick.chance(70) ? "    return D, s\n" : "    return D\n";
-  fuzz::Case c = make_case(parse(text).data(), Gemm{.a = DType::bf16, .b = DType::bf16}, {}, fuzz::Values::normal);
+  const Problem problem =
+      pick.chance(75) ? Problem(Gemm{.a = DType::bf16, .b = DType::bf16}) : Problem(Stream{.x = DType::bf16});
+  fuzz::Case c = make_case(parse(text).data(), problem, {}, fuzz::Values::normal);
   c.seed = seed, c.data = pick.next();
   c.shape = {1, 1 + pick.below(pick.chance(50) ? 40 : 200),
              group * (2 + pick.below(std::max<std::int64_t>(1, 512 / group))), 8 * (1 + pick.below(40))};
