@@ -86,6 +86,22 @@ TEST(Looped, BehindALongK) {
   EXPECT_FALSE(looped(product, loads, 7040));
 }
 
+// Long code of groups that a subtile has whole, beside 128 accumulators (decision 0287).
+TEST(Looped, GroupsOfASubtile) {
+  const auto looped = [](int group, const std::string& schedule, std::int64_t k,
+                         const std::string& of = "tanh(acc / 30)") {
+    const std::string g = std::to_string(group);
+    const Subject s = subject("def f(acc):\n    x = 30 * " + of + "\n    s: f32 = max(abs(x), axis=1, group=" + g +
+                                  ") / 448\n    D: e4m3 = x / repeat(s, " + g + ")\n    return s, D\n",
+                              "sm_90a", schedule);
+    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
+  };
+  const std::string few = "pingpong 128x128x5 sub 64x2 aux 0 raster 2";
+  EXPECT_TRUE(looped(64, few, 448) && looped(32, "pingpong 128x128x6 sub 32x2 aux 0 raster 2", 1984));
+  EXPECT_FALSE(looped(64, few, 192) || looped(128, few, 448) || looped(64, few, 448, "acc"));
+  EXPECT_FALSE(looped(64, "pingpong 64x128x8 sub 64x2 aux 0 raster 2", 448));
+}
+
 // Beside 96 accumulators and more a reduction of what is nearly long loops behind a long K.
 TEST(Looped, ReductionsBesideFew) {
   const auto looped = [](const std::string& body, const std::string& schedule, std::int64_t k) {

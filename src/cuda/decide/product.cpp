@@ -107,6 +107,15 @@ bool fits_in_a_loop(const EpilogueNeeds& needs, const Schedule& schedule, std::i
          accumulators(schedule) == few_accumulators && is_short(needs, k, hides);
 }
 
+// Likewise of groups that a subtile has whole, so that accumulators move on once. Behind the shortest K the moves take
+// longer (decision 0287).
+bool fits_groups_in_a_loop(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
+  constexpr int least_instructions = 40;
+  constexpr std::int64_t shows_moves = 384;
+  return k >= shows_moves && needs.group && needs.group <= schedule.sub_n && !needs.aux_bytes_column &&
+         needs.operations >= least_instructions && accumulators(schedule) == few_accumulators;
+}
+
 // Whether its code stands once for the fragments of a subtile, in a loop over subtiles (decision 0110): from so many
 // instructions on less code is faster too. What is held for its rows compiles in three quarters of the time, and takes
 // 1 % longer (decision 0116). Beside many accumulators there are seconds of code otherwise. Random numbers beside 192
@@ -118,7 +127,8 @@ bool looped(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_
   const EpilogueNeeds& needs = epilogue.needs;
   if (schedule.looped || schedule.mma) return schedule.looped;
   const bool many = accumulators(schedule) > few_accumulators;
-  if (needs.in_groups()) return many && loops_beside_many(epilogue, schedule, k);
+  if (needs.in_groups())
+    return many ? loops_beside_many(epilogue, schedule, k) : fits_groups_in_a_loop(needs, schedule, k);
   const bool draws = epilogue.pressure[0].draws && accumulators(schedule) > most_drawn &&
                      (needs.aux_bytes_column == 0 || k < hides_draws);
   const bool enough = needs.operations >= (needs.holds ? least_held : least_instructions);
