@@ -34,10 +34,17 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
 // Groups `first` to `first + count` of a tile's columns, of the blocks of 64 rows from number i on that go side by side.
 template <bool tells = true, class E, class Passage>
 DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], int first, int count, int i, Passage& by) {
+  constexpr bool keeps = E::keeps > 0;
   #pragma unroll 1
-  for (int group = first; group < first + count; ++group) {
+  for (int group = first;;) {
     #pragma unroll
     for (int j = i; j < i + TOGETHER; ++j) run_subtile<tells>(p, tile, epilogue, acc, acc, {group, j}, by);
+    ++group;
+    // Behind the last group nobody wants the accumulators, but where they are what is kept.
+    if (!keeps && group == first + count) break;
+    #pragma unroll
+    for (int j = i; j < i + TOGETHER; ++j) move_on<first_kept<E>, keeps>(acc[j]);
+    if (keeps && group == first + count) break;
   }
 }
 #endif

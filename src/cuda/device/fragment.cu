@@ -408,13 +408,15 @@ template <int N> DEVICE void exchange(ACC (&x)[N], ACC (&y)[N]) {
   #pragma unroll
   for (int j = 0; j < N; ++j) { const ACC z = x[j]; x[j] = y[j], y[j] = z; }
 }
+// The first fragment that an epilogue finds in the arrays: of a group's columns that are kept, the last.
+template <class E> constexpr int first_kept = IsHeld<E>::value ? (GROUPS - SPAN) * (SUB_N / 16) : 0;
 template <class E>
 DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
   const auto at = [](int fragment, int x, int e) {
     const int block = fragment * 2 + e / 4;  // of eight columns
     return 4 * (PIECES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
   };
-  constexpr int first = IsHeld<E>::value ? (GROUPS - SPAN) * (SUB_N / 16) : 0;  // of a group's columns that are kept: the last
+  constexpr int first = first_kept<E>;
   UNROLL_SUBTILES
   for (int f = 0; f < SUB_N / 16; ++f) {
     const int here = ROLLED ? first + (ROLLED == 1 ? f : 0) : group * (SUB_N / 16) + f;
@@ -436,6 +438,5 @@ DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&ac
     keep_pace(tile);
 #endif
   }
-  if (ROLLED == 1) move_on<first, (E::keeps > 0)>(acc);
 }
 )cuda"

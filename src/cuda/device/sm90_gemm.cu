@@ -162,7 +162,7 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
 }
 #endif
 
-#if HELD
+#if HELD || ROLLED == 1
 // What a thread has of a tile is not wanted any more.
 DEVICE void forget(ACC (&of)[MI][WG_COLUMNS / 2]) {
   #pragma unroll
@@ -373,9 +373,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       if (Loop::owns(p, t) && exists()) epilogue.begin(p, tile);
 
       ACC acc[MI][WG_COLUMNS / 2];
-#if HELD
-      // Else what the last tile left would be wanted until here, beside what was kept of it.
-      forget(acc);
+#if HELD || ROLLED == 1
+      // Else what the last tile left would be wanted until here, beside what was kept of it, or by a loop's next round.
+      if (HELD || GROUPS > 1) forget(acc);
 #endif
       #pragma unroll
       for (int i = 0; i < MI; ++i)
