@@ -6,6 +6,21 @@ namespace postlude::inline v0::cuda {
 
 using lower::ValueId;
 
+// Elements, or products of two, into the states of their columns, one after another under the predicate of their row:
+// where two were added up first, there was a choice for each (decision 0293).
+std::string FragmentWriter::column_steps(std::size_t r, const lower::Reduction::Piece& piece) const {
+  const std::string state = "red" + str(r) + "[4 * f + e / 4 * 2 + e % 2]";
+  std::vector<std::string> args;
+  const bool product = value(piece.args[0]).folded;
+  for (const ValueId arg : product ? phase_.code[piece.args[0]].args : piece.args)
+    args.push_back(name(arg, Level::element));
+  const std::string next =
+      product ? fill("{fmaf($a, $b, $state.c0)}", {{"a", args[0]}, {"b", args[1]}, {"state", state}})
+              : fill("$S::combine($state, $lifted)",
+                     {{"S", c_.reducers[r].type}, {"state", state}, {"lifted", c_.reducers[r].lift(args)}});
+  return fill("    EACH if ($in) $state = $next;\n", {{"in", in_row}, {"state", state}, {"next", next}});
+}
+
 // A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
 // h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
 std::string FragmentWriter::reduce(std::size_t r) {
@@ -18,6 +33,10 @@ std::string FragmentWriter::reduce(std::size_t r) {
   const std::string in = rows ? in_column : columns ? in_row : in_both;
   std::string code;
   for (const auto& piece : phase_.reductions[r].pieces) {
+    if (columns && c_.reducers[r].short_step) {
+      code += column_steps(r, piece);
+      continue;
+    }
     std::vector<std::string> args;
     for (const ValueId arg : piece.args) args.push_back(name(arg, Level::element));
     if (rows && keeps() && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {

@@ -57,6 +57,7 @@ class FragmentWriter {
   [[nodiscard]] std::size_t map_of(std::size_t k) const;
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
+  [[nodiscard]] std::string column_steps(std::size_t r, const lower::Reduction::Piece& piece) const;
   // Whether 64 rows are the first of a column's state.
   [[nodiscard]] std::string first_rows(Across across) const {
     return across == Across::row_groups ? "begins_group(i)" : "i == 0";

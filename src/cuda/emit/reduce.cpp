@@ -111,6 +111,8 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   ReducerText out;
   out.reducer = r.reducer;
   out.components = state_components(phase, r);
+  out.short_step = r.type == DType::f32 && (r.reducer == Reducer::sum || r.reducer == Reducer::prod ||
+                                            r.reducer == Reducer::min || r.reducer == Reducer::max);
   out.bytes = state_bytes(phase, r);
   out.type = "S" + str(index);
   const std::string& s = out.type;

@@ -39,6 +39,7 @@ struct ReducerText {
       gathered;      // of what a thread gathers, which settled<S0>() makes a state: "S0", "Moments", "Extreme<true>"
   std::string text;  // of the struct
   std::vector<DType> components;  // of the state; welford carries its count as a third
+  bool short_step = false;        // it takes an element by one instruction
   int bytes = 0;                  // sizeof
   // From values: "S0::lift(v3, v4)".
   [[nodiscard]] std::string lift(const std::vector<std::string>& args) const;
