@@ -21,9 +21,8 @@ using lower::Reducer;
 using lower::Reduction;
 using lower::ValueId;
 
-constexpr int rows_together = 64;  // of a subtile
-// The widest subtile of a schedule.
-constexpr int widest_subtile = 64;
+constexpr int rows_together = 64;   // of a subtile
+constexpr int widest_subtile = 64;  // of a schedule
 constexpr double most_of_a_byte = 127.4;
 
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
@@ -368,7 +367,10 @@ void Planner::sums() {
     if (reduction.reducer != Reducer::sum || reduction.type != DType::f32) continue;
     std::vector<std::pair<ValueId, bool>> terms;  // and whether they are subtracted
     for (const auto& piece : reduction.pieces) {
-      values[piece.args[0]].folded = only_summed(piece.args[0]) && phase.code[piece.args[0]].op == Op::mul;
+      const Instruction& i = phase.code[piece.args[0]];
+      FragmentCode::Value& of = values[piece.args[0]];
+      const bool picks = reduced(reduction) == Across::rows && is_else_zero(phase, i) && values[i.args[0]].label >= 0;
+      of.folded = only_summed(piece.args[0]) && (picks || i.op == Op::mul), of.picked = of.folded && picks;
       if (reduced(reduction) == Across::all) terms.emplace_back(piece.args[0], false);
     }
     while (!terms.empty()) {

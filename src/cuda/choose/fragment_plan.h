@@ -107,6 +107,7 @@ struct FragmentCode {
     bool met = false;           // of a row (in a group of columns), known when its statistics are
     bool prefetched = false;    // a row operand, read one subtile ahead
     lower::ValueId label = -1;  // it is n_index() == this i64 of the row: compared in 32 bits
+    bool picked = false;        // it is a value where that holds, else 0, and only summed over its row
     bool folded = false;        // no code of its own: a sum takes it as a product, or as one of its logarithms
     bool drawn = false;         // it draws a number for each element, for four of them by one block of Philox
     // It compares such numbers with a constant, and nothing else wants them: it is words < `below`, or (`not_below`)

@@ -137,8 +137,8 @@ DEVICE void keep_pace(Tile& tile) {
   while (int(clock_now() - tile.due) < 0) doze();
 }
 
-// A column that a label of 64 bits names, or -1: no column.
-DEVICE int as_column(i64 label) { return label == i64(int(label)) ? int(label) : -1; }
+// The column of `columns` that a label of 64 bits names, or -1: none.
+DEVICE int as_column(i64 label, int columns) { return u64(label) < u64(columns) ? int(label) : -1; }
 
 constexpr int MI = WG_ROWS / 64;              // a consumer owns WG_ROWS x WG_COLUMNS of a tile: so many m64 atoms
 constexpr int ROWS = 2 * MI;                  // rows of the output that one thread holds

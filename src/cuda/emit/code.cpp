@@ -71,6 +71,12 @@ bool is_clamped(const lower::Phase& phase, ValueId id, double least, double most
   });
 }
 
+bool is_else_zero(const lower::Phase& phase, const Instruction& i) {
+  if (i.op != Op::where) return false;
+  const Instruction& otherwise = phase.code[i.args[2]];
+  return otherwise.op == Op::constant && otherwise.literal.value() == 0;
+}
+
 bool adds_below_one(const lower::Phase& phase, const Instruction& i) {
   const auto is = [&](const Instruction& of, Op op) { return of.op == op && of.guard < 0 && of.type == DType::f32; };
   const auto argument = [&](const Instruction& of) -> const Instruction& { return phase.code[of.args[0]]; };

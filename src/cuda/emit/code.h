@@ -58,6 +58,8 @@ struct Resolve {
 [[nodiscard]] std::string load_accumulator(DType source, const lower::Access& access, int word, const Place& place);
 // Whether a value is known to be NaN or in [least, most]: clamped.
 [[nodiscard]] bool is_clamped(const lower::Phase& phase, lower::ValueId id, double least, double most);
+// Whether an instruction is where(c, x, 0).
+[[nodiscard]] bool is_else_zero(const lower::Phase& phase, const lower::Instruction& instruction);
 // Whether an instruction is log1p(exp(-abs(x))).
 [[nodiscard]] bool adds_below_one(const lower::Phase& phase, const lower::Instruction& instruction);
 // The form of an instruction that takes eight elements at once (vector.cu): "vec_log"; else "".

@@ -72,6 +72,11 @@ std::string FragmentWriter::row_values(bool met, const Place& place, const Place
     if (value(id).met != met) continue;
     members_ += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
     code += "      v" + str(id) + "[r] = " + right_hand_side(phase_, id, place, resolve, c_.functions) + ";\n";
+    const bool labels = std::any_of(code_.values.begin(), code_.values.end(),
+                                    [&](const auto& of) { return of.wanted && of.label == id; });
+    if (!labels) continue;
+    members_ += "  int column" + str(id) + "[ROWS];\n";
+    code += fill("      column$id[r] = as_column(v$id[r], tile_columns(p));\n", {{"id", str(id)}});
   }
   return code;
 }
@@ -195,8 +200,8 @@ std::string FragmentWriter::element(ValueId id, const Place& each, const Resolve
   const Instruction& i = phase_.code[id];
   const std::string v = "v" + str(id);
   if (const ValueId label = value(id).label; label >= 0) {
-    return fill("    bool $v[8];\n    EACH $v[e] = columns[e / 4 * 2 + e % 2] == as_column($label);\n",
-                {{"v", v}, {"label", resolve.value(label)}});
+    return fill("    bool $v[8];\n    EACH $v[e] = columns[e / 4 * 2 + e % 2] == column$label[2 * i + e / 2 % 2];\n",
+                {{"v", v}, {"label", str(label)}});
   }
   if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(), [&](const auto& l) { return l.value == id; })) {
     const std::string added =

@@ -21,6 +21,14 @@ std::string FragmentWriter::column_steps(std::size_t r, const lower::Reduction::
   return fill("    EACH if ($in) $state = $next;\n", {{"in", in_row}, {"state", state}, {"next", next}});
 }
 
+// The element of a row that its label names, whose column exists: all others are 0.
+std::string FragmentWriter::pick(std::size_t r, ValueId of) const {
+  const std::vector<ValueId>& args = phase_.code[of].args;
+  return fill("    EACH $state = $named ? $x : $state;\n", {{"state", "red" + str(r) + "[2 * i + e / 2 % 2].c0"},
+                                                            {"named", name(args[0], Level::element)},
+                                                            {"x", name(args[1], Level::element)}});
+}
+
 // A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
 // h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
 std::string FragmentWriter::reduce(std::size_t r) {
@@ -33,8 +41,9 @@ std::string FragmentWriter::reduce(std::size_t r) {
   const std::string in = rows ? in_column : columns ? in_row : in_both;
   std::string code;
   for (const auto& piece : phase_.reductions[r].pieces) {
-    if (columns && c_.reducers[r].short_step) {
-      code += column_steps(r, piece);
+    const bool picked = value(piece.args[0]).picked;
+    if (picked || (columns && c_.reducers[r].short_step)) {
+      code += picked ? pick(r, piece.args[0]) : column_steps(r, piece);
       continue;
     }
     std::vector<std::string> args;

@@ -58,6 +58,7 @@ class FragmentWriter {
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
   [[nodiscard]] std::string column_steps(std::size_t r, const lower::Reduction::Piece& piece) const;
+  [[nodiscard]] std::string pick(std::size_t r, lower::ValueId of) const;
   // Whether 64 rows are the first of a column's state.
   [[nodiscard]] std::string first_rows(Across across) const {
     return across == Across::row_groups ? "begins_group(i)" : "i == 0";
