@@ -195,6 +195,16 @@ template <int groups> DEVICE float own_columns(const Params& p, const Tile& t, i
   const int left = tile_columns(p) - first_column(t, group * SUB_N), whole = max(left / 8, 0);
   return float(WHOLE_N || whole >= blocks ? 2 * blocks : 2 * whole + max(min(left - 8 * whole, 2), 0));
 }
+// Whether so few accumulators leave registers for a subtile's elements, and no loop over fragments indexes these.
+constexpr bool FEW = WG_ROWS * WG_COLUMNS <= 128 * 128 && ROLLED != 2;
+// What a subtile has in columns that do not exist is -inf.
+DEVICE void hide_columns(float (&x)[2][SUB_N / 4], const Tile& t, int group, int columns) {
+  if (WHOLE_N || t.col + (group + 1) * SUB_N <= columns) return;
+  const int first = first_column(t, group * SUB_N);
+  #pragma unroll
+  for (int c = 0; c < SUB_N / 4; ++c)
+    if (first + c / 4 * 16 + c % 4 / 2 * 8 + c % 2 >= columns) x[0][c] = x[1][c] = -INF;
+}
 DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp * 16 + t.lane / 4 + r % 2 * 8; }
 
 template <int words, int all> DEVICE void shared_words(u32 from, u32 (&x)[all]) {

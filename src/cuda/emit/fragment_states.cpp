@@ -29,6 +29,27 @@ std::string FragmentWriter::pick(std::size_t r, ValueId of) const {
                                                             {"x", name(args[1], Level::element)}});
 }
 
+// A subtile's elements at a time, as the state of an online softmax is scaled anew for each block of them. Where they
+// are not kept anyway they take registers that many accumulators do not leave (decision 0019), and what follows is for
+// those; and columns that do not exist are asked for once a subtile, not once an element (decision 0293).
+std::string FragmentWriter::subtile_of_softmax(std::size_t r, int piece, const std::string& x) {
+  const std::string all = "all" + str(r) + "_" + str(piece);
+  members_ += "  float " + all + "[2][SUB_N / 4];\n";
+  return fill(R"($begin    EACH $all[e / 2 % 2][4 * f + e / 4 * 2 + e % 2] = $in ? $x : (-INF);
+    if (f == SUB_N / 16 - 1) {
+$hide      #pragma unroll
+      for (int s = 0; s < 2; ++s) softmax_add(red$r[2 * i + s], $all[s]);
+    }
+$end)",
+              {{"begin", keeps() ? "" : "    if (FEW) {\n"},
+               {"end", keeps() ? "" : "    } else {\n"},
+               {"hide", keeps() ? "" : "      hide_columns(" + all + ", t, group, tile_columns(p));\n"},
+               {"all", all},
+               {"in", keeps() ? in_column : "true"},
+               {"x", x},
+               {"r", str(r)}});
+}
+
 // A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
 // h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
 std::string FragmentWriter::reduce(std::size_t r) {
@@ -48,20 +69,9 @@ std::string FragmentWriter::reduce(std::size_t r) {
     }
     std::vector<std::string> args;
     for (const ValueId arg : piece.args) args.push_back(name(arg, Level::element));
-    if (rows && keeps() && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {
-      // A subtile's elements at a time, as the state is scaled anew for each block of them. Where they are not kept
-      // anyway they take registers that a large tile does not have (decision 0019).
-      const std::string all = "all" + str(r) + "_" + str(&piece - phase_.reductions[r].pieces.data());
-      members_ += "  float " + all + "[2][SUB_N / 4];\n";
-      code += fill(R"(    EACH $all[e / 2 % 2][4 * f + e / 4 * 2 + e % 2] = $in ? $x : (-INF);
-    if (f == SUB_N / 16 - 1) {
-      #pragma unroll
-      for (int s = 0; s < 2; ++s) softmax_add($state, $all[s]);
-    }
-)",
-                   {{"all", all}, {"in", in}, {"x", args[0]}, {"state", state}});
-      continue;
-    }
+    const bool softmax = rows && phase_.reductions[r].reducer == lower::Reducer::online_softmax;
+    if (softmax) code += subtile_of_softmax(r, static_cast<int>(&piece - phase_.reductions[r].pieces.data()), args[0]);
+    if (softmax && keeps()) continue;
     Block block{.size = size, .index = "q", .in = in, .lane = "t.lane"};
     block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
     if (rows)
@@ -93,6 +103,7 @@ std::string FragmentWriter::reduce(std::size_t r) {
                   {"element", element},
                   {"filled", a.filled},
                   {"added", a.added}});
+    if (softmax) code += "    }\n";
   }
   return code;
 }

@@ -58,6 +58,7 @@ class FragmentWriter {
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
   [[nodiscard]] std::string column_steps(std::size_t r, const lower::Reduction::Piece& piece) const;
+  std::string subtile_of_softmax(std::size_t r, int piece, const std::string& x);
   [[nodiscard]] std::string pick(std::size_t r, lower::ValueId of) const;
   // Whether 64 rows are the first of a column's state.
   [[nodiscard]] std::string first_rows(Across across) const {
