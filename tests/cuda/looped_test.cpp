@@ -11,10 +11,13 @@ namespace {
 
 // Beside more than 128 accumulators a long epilogue loops over subtiles of 32 columns, a short one behind a long K.
 TEST(Looped, BesideManyAccumulators) {
-  const auto looped = [](const std::string& body, const std::string& schedule, std::int64_t k) {
+  const auto defines = [](const char* what, const std::string& body, const std::string& schedule, std::int64_t k) {
     const std::string tile = body.find("+ r") == body.npos ? "" : ", r: tile[bf16]";
     const Subject s = subject("def f(acc" + tile + "):\n" + body + "    return D\n", "sm_90a", schedule);
-    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
+    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find(what) != std::string::npos;
+  };
+  const auto looped = [&](const std::string& body, const std::string& schedule, std::int64_t k) {
+    return defines("#define ROLLED 1\n", body, schedule, k);
   };
   const std::string many = "pingpong 128x192x4 sub 32x2 aux 0 raster 12",
                     wide = "pingpong 128x192x4 sub 64x2 aux 0 raster 12",
@@ -120,10 +123,13 @@ TEST(Looped, ReductionsBesideFew) {
 
 // Behind a short K what no more than 128 accumulators would make longer than 32 KB loops over wide subtiles.
 TEST(Looped, WhereInstructionsWouldBeWaitedFor) {
-  const auto looped = [](const std::string& body, const std::string& schedule, std::int64_t k) {
+  const auto defines = [](const char* what, const std::string& body, const std::string& schedule, std::int64_t k) {
     const std::string tile = body.find("+ r") == body.npos ? "" : ", r: tile[bf16]";
     const Subject s = subject("def f(acc" + tile + "):\n" + body + "    return D\n", "sm_90a", schedule);
-    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
+    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find(what) != std::string::npos;
+  };
+  const auto looped = [&](const std::string& body, const std::string& schedule, std::int64_t k) {
+    return defines("#define ROLLED 1\n", body, schedule, k);
   };
   const std::string silu = "    D: bf16 = silu(acc)\n", wide = "pingpong 128x128x5 sub 64x2 aux 0 raster 12";
   EXPECT_TRUE(looped(silu, wide, 256) && looped(silu, wide, 1024));
@@ -132,7 +138,13 @@ TEST(Looped, WhereInstructionsWouldBeWaitedFor) {
   EXPECT_TRUE(looped(sum, wide, 512) && !looped(sum, wide, 520));
   EXPECT_FALSE(looped(silu, "pingpong 128x128x5 sub 32x2 aux 0 raster 12", 256));
   EXPECT_FALSE(looped(silu, "pingpong 64x128x8 sub 64x2 aux 0 raster 12", 256));
-  EXPECT_FALSE(looped("    D: bf16 = silu(acc) + r\n", "pingpong 128x128x5 sub 64x2 aux 2 raster 12", 256));
+  const std::string residual = "    D: bf16 = silu(acc) + r\n", beside = "pingpong 128x128x5 sub 64x2 aux 2 raster 12";
+  EXPECT_TRUE(looped(residual, beside, 256) && !looped(residual, beside, 1032));
+  EXPECT_FALSE(looped("    a, b = chunk(acc, 2)\n    D: bf16 = silu(a) * b + r\n", beside, 256));
+  const auto twice = [&](const std::string& schedule) {
+    return defines("#define GROUPS_AT_ONCE 2\n", residual, schedule, 256);
+  };
+  EXPECT_TRUE(twice("pingpong 64x256x4 sub 64x2 aux 2 raster 12") && !twice(beside));
   EXPECT_FALSE(looped("    D: bf16 = acc * rsqrt(sum(acc * acc, axis=1))\n", wide, 256));
 }
 

@@ -98,12 +98,13 @@ bool loops_beside_few(const EpilogueNeeds& needs, const Schedule& schedule, std:
 }
 
 // Whether code that stands once for each element would be longer than the 32 KB that instructions come from at full
-// speed, and a loop over wide subtiles would not, where no long main loop hides it, sooner what reduces (decision
-// 0306).
+// speed, and a loop over wide subtiles would not, where no long main loop hides it, sooner what reduces (decisions 0306
+// and 0293).
 bool fits_in_a_loop(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
   constexpr int least_instructions = 9, wide = 64;
-  const std::int64_t hides = needs.reduces ? 1024 : 2048;  // bytes
-  return !needs.holds && !needs.aux_bytes_column && needs.operations >= least_instructions && schedule.sub_n == wide &&
+  const std::int64_t hides = needs.reduces ? 1024 : 2048;                     // bytes
+  if (needs.aux_bytes_column && needs.parts * needs.below > 1) return false;  // a gate's code is half as long
+  return !needs.holds && needs.operations >= least_instructions && schedule.sub_n == wide &&
          accumulators(schedule) == few_accumulators && is_short(needs, k, hides);
 }
 
@@ -137,6 +138,15 @@ bool looped(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_
   return enough && schedule.sub_n <= usual ? !draws : loops_beside_many(epilogue, schedule, k);
 }
 
+// How many groups of columns a round of that loop has: of one that is for 64 rows so many that less is moved on, if the
+// code stays short (decision 0293).
+int groups_at_once(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
+  constexpr int most_instructions = 30;
+  const bool half = consumer_rows(schedule) == 64 && consumer_columns(schedule) / needs.parts == 4 * schedule.sub_n;
+  return half && !needs.in_groups() && needs.operations < most_instructions && fits_in_a_loop(needs, schedule, k) ? 2
+                                                                                                                  : 1;
+}
+
 bool divides_columns(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t columns) {
   return columns % (schedule.bn / needs.parts) == 0 && cut_columns(schedule) == 0;
 }
@@ -153,6 +163,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
   variant.tags =
       !variant.scattered && folds_tagged(schedule, epilogue.needs, shape.batch, shape.m, columns, multiprocessors);
   variant.rolled = is_rolled(epilogue.needs) ? 2 : looped(epilogue, schedule, shape.k) ? 1 : 0;
+  if (variant.rolled == 1) variant.at_once = groups_at_once(epilogue.needs, schedule, shape.k);
   variant.apart = !variant.rolled && apart(epilogue.needs, schedule, shape.k);
   variant.paced = paced(epilogue.needs, schedule, shape.k);
   return gemm_source(variant, schedule, epilogue);

@@ -1,9 +1,10 @@
 R"cuda(
 // The emitted epilogue on a consumer's accumulators, whichever instructions multiplied. `Passage` is the kernel's: how tile
 // operands come to a subtile, where its outputs are staged, and how they leave.
-// `tells`: what 64 rows have of their statistics is left for others.
+// `tells`: what 64 rows have of their statistics is left for others. `ahead`: fragments of a loop's round that come before.
 template <bool tells = true, class E, class Passage>
-DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], const Subtile s, Passage& by) {
+DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], const Subtile s, Passage& by,
+                        int ahead = 0) {
   const int atom = ROLLED == 2 ? 0 : s.i;
 #ifdef STENCIL
   by.bring(acc, s.i);
@@ -12,7 +13,7 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
   if (RESTAGES && s.group % SPAN == 0 && s.i % TOGETHER == 0) by.restage(tile);
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);
-  subtile_fragments(p, tile, epilogue, acc[atom], kept[atom], s.group, s.i, d);
+  subtile_fragments(p, tile, epilogue, acc[atom], kept[atom], s.group, s.i, ahead, d);
   // The next is of the next 64 rows, once what is held at once of these is done.
   constexpr bool held_next = HELD && !HOLDS && !IsHeld<E>::value;
   if (ROLLED == 2 && (TOGETHER == MI || (s.group == GROUPS - 1 && !held_next))) {
@@ -38,8 +39,11 @@ DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][
   #pragma unroll 1
   for (int group = first;;) {
     #pragma unroll
-    for (int j = i; j < i + TOGETHER; ++j) run_subtile<tells>(p, tile, epilogue, acc, acc, {group, j}, by);
-    ++group;
+    for (int g = 0; g < GROUPS_AT_ONCE; ++g)
+      #pragma unroll
+      for (int j = i; j < i + TOGETHER; ++j)
+        run_subtile<tells>(p, tile, epilogue, acc, acc, {group + g, j}, by, g * (SUB_N / 16));
+    group += GROUPS_AT_ONCE;
     // Behind the last group nobody wants the accumulators, but where they are what is kept.
     if (!keeps && group == first + count) break;
     #pragma unroll

@@ -399,7 +399,7 @@ template <int size> DEVICE void fragment_store(const TensorMap&, u32 subtile, co
 struct Held;
 template <class E> struct IsHeld { static constexpr bool value = false; };
 template <> struct IsHeld<Held> { static constexpr bool value = true; };
-constexpr int AT_ONCE = ROLLED == 1 ? SUB_N / 16 : 1;  // fragments
+constexpr int AT_ONCE = ROLLED == 1 ? GROUPS_AT_ONCE * (SUB_N / 16) : 1;  // fragments
 template <int first, bool keeps, int N> DEVICE void move_on(ACC (&x)[N]) {
   constexpr int pieces = PIECES_APART ? PARTS : 1, fragment = 8 * PARTS / pieces, by = AT_ONCE * fragment, from = first * fragment;
   #pragma unroll
@@ -421,7 +421,7 @@ template <int N> DEVICE void exchange(ACC (&x)[N], ACC (&y)[N]) {
 // The first fragment that an epilogue finds in the arrays: of a group's columns that are kept, the last.
 template <class E> constexpr int first_kept = IsHeld<E>::value ? (GROUPS - SPAN) * (SUB_N / 16) : 0;
 template <class E>
-DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
+DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, int ahead, u32 d) {
   const auto at = [](int fragment, int x, int e) {
     const int block = fragment * 2 + e / 4;  // of eight columns
     return 4 * (PIECES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
@@ -429,7 +429,7 @@ DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&ac
   constexpr int first = first_kept<E>;
   UNROLL_SUBTILES
   for (int f = 0; f < SUB_N / 16; ++f) {
-    const int here = ROLLED ? first + (ROLLED == 1 ? f : 0) : group * (SUB_N / 16) + f;
+    const int here = ROLLED ? first + (ROLLED == 1 ? ahead + f : 0) : group * (SUB_N / 16) + f;
     ACC part[PARTS][8];
     #pragma unroll
     for (int x = 0; x < PARTS; ++x)

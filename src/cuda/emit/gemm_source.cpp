@@ -242,6 +242,7 @@ void Definitions::define_operands() {
   define("APART", variant.apart);
   define("PACED", variant.paced);
   define("ROLLED", variant.rolled);
+  define("GROUPS_AT_ONCE", variant.at_once);
   if (!s.mma) {
     define("EDGE_A", 2 + epilogue.maps);
     define("EDGE_B", 3 + epilogue.maps);

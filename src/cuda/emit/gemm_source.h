@@ -44,6 +44,7 @@ struct KernelVariant {
   bool apart = false;  // the epilogue's fragments are computed one after another
   bool paced = false;  // and spread over most of the other consumer's main loop
   int rolled = 0;      // the epilogue's code stands once for a subtile's fragments (1), or once at all (2)
+  int at_once = 1;     // of the first, groups of columns in a round
   bool operator==(const KernelVariant&) const = default;
 };
 
