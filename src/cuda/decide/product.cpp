@@ -158,6 +158,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
   variant.a_rows = a_rows(schedule, epilogue.needs);
   variant.whole_m = shape.m % (schedule.bm / epilogue.needs.below) == 0 && !variant.scattered && !schedule.strip_x;
   variant.whole_n = divides_columns(schedule, epilogue.needs, columns);
+  variant.even_n = columns % 2 == 0;
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.lone_rows = lone_rows(schedule, epilogue.needs, columns);
   variant.tags =

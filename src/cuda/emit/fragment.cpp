@@ -165,11 +165,12 @@ std::string FragmentWriter::column_values() {
 // with a residue's pixels in the branch of each element.
 static const char* const fragment_places = R"(    int columns[4], columns_in[4], rows[2], rows_in[2], memory_rows[2];
     bool in_columns[4], in_rows[2];
-    const int first = opaque(first_column(t, group * SUB_N + f * 16));
+    const int first = opaque(first_column(t, group * SUB_N + f * 16)), left = tile_columns(p) - first;
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      columns[c] = first + c / 2 * (COLUMN_PAIRS > 1 ? 8 : 0) + c % 2;
-      in_columns[c] = WHOLE_N || columns[c] < tile_columns(p), columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], tile_columns(p) - 1);
+      const int apart = c / 2 * (COLUMN_PAIRS > 1 ? 8 : 0);
+      columns[c] = first + apart + c % 2;
+      in_columns[c] = WHOLE_N || apart + (EVEN_N ? 0 : c % 2) < left, columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], tile_columns(p) - 1);
     }
     #pragma unroll
     for (int h = 0; h < 2; ++h) {

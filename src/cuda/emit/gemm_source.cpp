@@ -237,6 +237,7 @@ void Definitions::define_operands() {
   define("TURNED", variant.turned);
   define("WHOLE_M", variant.whole_m);
   define("WHOLE_N", variant.whole_n);
+  define("EVEN_N", variant.even_n);
   if (variant.lone_columns) define("LONE_COLUMNS", 1);
   if (variant.lone_rows && !epilogue.needs.holds) define("LONE_ROWS", 1);
   define("APART", variant.apart);

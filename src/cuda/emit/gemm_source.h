@@ -31,6 +31,7 @@ struct KernelVariant {
   bool b_depth = false;         // as a_depth
   bool turned = false;          // rows of tile operands and outputs are side by side in memory (sm_90a)
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
+  bool even_n = false;                    // two neighbouring columns exist or do not
   bool lone_columns = false;              // a tile has all of its columns: their statistics meet no others (sm_90a)
   bool lone_rows = false;                 // or of its rows, for which it is held
   bool tags = false;                      // a wave has all tiles: what they leave for others lies beside tags (sm_90a)
