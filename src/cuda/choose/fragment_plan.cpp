@@ -369,7 +369,8 @@ void Planner::sums() {
     for (const auto& piece : reduction.pieces) {
       const Instruction& i = phase.code[piece.args[0]];
       FragmentCode::Value& of = values[piece.args[0]];
-      const bool picks = reduced(reduction) == Across::rows && is_else_zero(phase, i) && values[i.args[0]].label >= 0;
+      const bool picks = reduced(reduction) == Across::rows && reduction.pieces.size() == 1 && is_else_zero(phase, i) &&
+                         values[i.args[0]].label >= 0;
       of.folded = only_summed(piece.args[0]) && (picks || i.op == Op::mul), of.picked = of.folded && picks;
       if (reduced(reduction) == Across::all) terms.emplace_back(piece.args[0], false);
     }
