@@ -44,11 +44,11 @@ DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][
       for (int j = i; j < i + TOGETHER; ++j)
         run_subtile<tells>(p, tile, epilogue, acc, acc, {group + g, j}, by, g * (SUB_N / 16));
     group += GROUPS_AT_ONCE;
-    // Behind the last group nobody wants the accumulators, but where they are what is kept.
-    if (!keeps && group == first + count) break;
+    // Behind the tile's last group nobody wants the accumulators, but where they are what is kept.
+    if (!keeps && (group == GROUPS || (IsHeld<E>::value && group == first + count))) break;
     #pragma unroll
     for (int j = i; j < i + TOGETHER; ++j) move_on<first_kept<E>, keeps>(acc[j]);
-    if (keeps && group == first + count) break;
+    if (group == first + count) break;
   }
 }
 #endif
