@@ -394,10 +394,10 @@ template <class S> DEVICE void hear_cluster(const Params& p, const Tile& t, int 
 // What tiles beside one another tell each other of the rows that they share: each tile folds a share of the rows and tells the
 // result, so that little is read. (Clocks that a tile of 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states
 // without tags 12,000; if it folds all of its rows itself 9,000, as what it polls is in the products' way; 4,800.)
-// A warp hears of 16 rows at a time, as a power of two, or of those that there are: then more lanes hear of each (decision 0321).
+// A warp hears of 16 rows at a time, as a power of two, or of the few that there are: then more lanes hear of each (decision 0321).
 DEVICE int heard_bits(const Params& p) {
   const int rows = most_rows(p);
-  return (rows > 1) + (rows > 2) + (rows > 4) + (rows > 8);
+  return A_ROWS > 16 ? 4 : (rows > 1) + (rows > 2) + (rows > 4) + (rows > 8);
 }
 // Where few tiles are beside each other, each folds all of its rows itself, which saves a way through L2 (decision 0271). What it
 // polls of more rows is in the way of the products, and code for it in that of larger tiles.

@@ -381,7 +381,7 @@ INSTANTIATE_TEST_SUITE_P(Emission, EmissionOfCases, testing::Range(0, shards));
 // Rows of more tiles than fold them all for themselves, each of which folds a share. Fewer tiles stand for them here.
 TEST(Emission, FoldsWhatManyTilesTell) {
   Harness harness("emission_many_tiles");
-  const std::string most = "(is_one_wave(p) ? 32 : 24)";
+  const std::string most = "(is_one_wave(p) ? 512 : 384) >> heard_bits(p)";
   const std::string head =
       "# problem: kind=gemm a=bf16 b=bf16 batched=1\n# shape: batch=2 m=133 n=264 k=40\n"
       "# data: data=9 values=normal layout=0 seed=10\n";
