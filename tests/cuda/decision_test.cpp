@@ -93,6 +93,7 @@ TEST(Decision, SaysWhichWordIsOutOfPlace) {
         std::pair("turned accumulator", "\"turned\" and \"accumulator\" exclude each other"),
         std::pair("turned by groups", "\"by groups\" stands before \"accumulator\""),
         std::pair("by groups turned", "\"by groups\" stands before \"accumulator\", and not beside \"turned\""),
+        std::pair("accumulator by groups", "\"by groups\" stands before \"accumulator\""),
         std::pair("accumulator by turned", "\"turned\" and \"accumulator\" exclude each other"),
         std::pair("accumulator mma", "behind \"accumulator\" is nothing, or \"by\""),
         std::pair("accumulator by", "behind \"accumulator\" is nothing, or \"by\"")}) {

@@ -128,7 +128,7 @@ std::optional<ByGroups> by_groups(const Subject& subject, const Layout& layout, 
   if (shape.batch != 1 || shape.n % group != 0 || shape.n / group > most)
     return no("it is a batch already, or its groups are not whole, or too many");
   std::shared_ptr<const Program> program = splitter.run();
-  if (!program) return no("it asks for its column, or draws, or takes pieces of a chunk");
+  if (!program) return no("it asks for its column or an index in its row, or draws, or takes pieces of a chunk");
   ByGroups made{subject, layout};
   made.subject.program = std::move(program);
   Layout& l = made.layout;

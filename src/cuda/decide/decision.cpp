@@ -161,7 +161,8 @@ Request parse_request(std::string_view text, bool hopper, const std::string& arc
   request.by_groups = take(rest, groups);
   request.turned = !request.by_groups && take(rest, turned);
   request.through_memory = !request.turned && take(rest, accumulator);
-  if (request.through_memory && !rest.empty() && (!take(rest, "by") || rest.empty()))
+  const bool by = request.through_memory && !rest.starts_with(groups);
+  if (by && !rest.empty() && (!take(rest, "by") || rest.empty()))
     throw unreadable(text, "behind \"accumulator\" is nothing, or \"by\" and a schedule");
   for (const auto& [word, taken] :
        {std::pair(core::fast_word, request.fast), std::pair(turned, request.turned),
