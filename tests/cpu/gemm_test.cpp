@@ -2,6 +2,7 @@
 // orders against a double loop. It is longer than most because all of them go through one set of
 // operands and one expectation.
 #include "cpu/product/gemm.h"
+#include "core/divide.h"
 #include "cpu/product/small.h"
 #include "stopwatch.h"
 
