@@ -382,10 +382,7 @@ void Planner::sums() {
       switch (i.op) {
         case Op::add: terms.emplace_back(i.args[0], negative); [[fallthrough]];
         case Op::fma: terms.emplace_back(i.args.back(), negative); break;
-        case Op::sub:
-          terms.emplace_back(i.args[0], negative);
-          terms.emplace_back(i.args[1], !negative);
-          break;
+        case Op::sub: terms.emplace_back(i.args[0], negative), terms.emplace_back(i.args[1], !negative); break;
         case Op::neg: terms.emplace_back(i.args[0], !negative); break;
         case Op::log: {
           if (!is_clamped(phase, i.args[0], 0x1p-15, 0x1p+15)) break;
