@@ -27,7 +27,7 @@ TEST(ByGroups, AreBatches) {
   const Subject s = subject(quantised(256), "sm_90a", "by groups");
   const Layout layout = usual_layout(s.problem, *s.program, {1, 72, 1280, 960});
   std::string why;
-  const std::optional<ByGroups> made = by_groups(s, layout, why);
+  const std::optional<Restated> made = by_groups(s, layout, why);
   ASSERT_TRUE(made) << why;
   EXPECT_EQ(made->layout.shape.batch, 5);
   EXPECT_EQ(made->layout.shape.n, 256);

@@ -115,7 +115,7 @@ class Splitter {
 
 }  // namespace
 
-std::optional<ByGroups> by_groups(const Subject& subject, const Layout& layout, std::string& why) {
+std::optional<Restated> by_groups(const Subject& subject, const Layout& layout, std::string& why) {
   constexpr std::int64_t most = 65535;  // batches of a launch
   const auto no = [&](const char* reason) { return why = reason, std::nullopt; };
   const auto gemm = subject.problem.loop().contraction();
@@ -129,7 +129,7 @@ std::optional<ByGroups> by_groups(const Subject& subject, const Layout& layout, 
     return no("it is a batch already, or its groups are not whole, or too many");
   std::shared_ptr<const Program> program = splitter.run();
   if (!program) return no("it asks for its column or an index in its row, or draws, or takes pieces of a chunk");
-  ByGroups made{subject, layout};
+  Restated made{subject, layout};
   made.subject.program = std::move(program);
   Layout& l = made.layout;
   l.shape.batch = shape.n / group, l.shape.n = group;

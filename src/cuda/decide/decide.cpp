@@ -199,7 +199,7 @@ std::optional<Decision> decide_by_groups(const Subject& subject, const Layout& l
   if (!(request.by_groups || (free && (stream || (subject.arch == "sm_90a" && !request.mma)))) ||
       is_empty(subject, layout.shape))
     return {};
-  const std::optional<ByGroups> other = by_groups(subject, layout, why);
+  const std::optional<Restated> other = by_groups(subject, layout, why);
   if (request.by_groups && !other)
     throw Error(ErrorCode::bad_schedule, "groups are no problems of their own here: " + why,
                 "Leave out \"by groups\".");
@@ -233,7 +233,7 @@ Decision decide_either(const Subject& subject, const Layout& layout, const Judge
   };
   std::string why;
   const bool may = (request.turned || !request.schedule) && !request.through_memory && !is_empty(subject, layout.shape);
-  const std::optional<Turned> other = may ? turned(subject, layout, why) : std::nullopt;
+  const std::optional<Restated> other = may ? turned(subject, layout, why) : std::nullopt;
   if (!other && request.turned && !why.empty()) throw refused(why);
   if (!other) return Decider(subject, layout, judge).run();
   if (!request.turned) {

@@ -201,6 +201,12 @@ struct Subject {
   std::shared_ptr<const lower::Program> given{};  // of a turned product (turn.h): what it was, which passes run
 };
 
+// A problem that stands for another one.
+struct Restated {
+  Subject subject;
+  Layout layout;
+};
+
 // Whether nothing is multiplied, where a schedule says nothing.
 [[nodiscard]] bool is_empty(const Subject& subject, const Shape& shape);
 

@@ -129,7 +129,7 @@ bool has_pieces(const Phase& phase) {
          std::ranges::any_of(phase.stores, [&](const lower::Store& store) { return chunked(store.access); });
 }
 
-std::optional<Turned> turned(const Subject& subject, const Layout& layout, std::string& why) {
+std::optional<Restated> turned(const Subject& subject, const Layout& layout, std::string& why) {
   const Shape& shape = layout.shape;
   const auto not_turned = [&](std::string reason) { return why = std::move(reason), std::nullopt; };
   if (std::string reason = not_of_rows(subject, layout); !reason.empty()) return not_turned(std::move(reason));
@@ -148,7 +148,7 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout, std::
       return not_turned("elements of " + postlude::quoted(buffer.name) +
                         " have to be of at most 32 bits, and its rows of whole 16 bytes");
   }
-  Turned made{subject, layout};
+  Restated made{subject, layout};
   made.subject.given = std::exchange(made.subject.program, std::move(program));
   Layout& l = made.layout;
   l.turned = true;
