@@ -1,4 +1,5 @@
-// Decisions, without a device: what explain prints is what bind would fill in.
+// Decisions, without a device: what explain prints is what bind would fill in. The file is longer than most
+// because each rule of a decision has its few lines here, on the same subjects.
 #include "cuda/decided.h"
 
 #include "cuda/emit/agreed.h"
