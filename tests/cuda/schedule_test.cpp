@@ -152,15 +152,23 @@ TEST(Schedule, PartsInSharesAllRunAtOnce) {
 
 TEST(Schedule, PartsAtTheEndFollowWholeWaves) {
   Schedule s{.split = 3, .by_memory = true, .at_end = true};
-  EXPECT_EQ(whole_tiles(s, {300, 10}, 132), 264);
+  EXPECT_EQ(whole_tiles(s, needs(2), {300, 10}, 132), 264);
   EXPECT_EQ(blocks(s, needs(2), {300, 10}, 132), 132);
   EXPECT_EQ(blocks(s, needs(2), {130, 10}, 132), 0);  // no whole wave
   EXPECT_EQ(blocks(s, needs(2), {264, 10}, 132), 0);  // nothing behind it
   s.in_shares = true;
   EXPECT_EQ(blocks(s, needs(2), {300, 10}, 132), 132);  // 36 tiles of 3 parts
   EXPECT_EQ(blocks(s, needs(2), {310, 10}, 132), 0);
-  s.in_shares = s.at_end = false;
-  EXPECT_EQ(whole_tiles(s, {300, 10}, 132), 0);
+  s.in_shares = false;
+  EpilogueNeeds held = needs(2);
+  held.holds = true, s.raster = 2;  // groups of 20 tiles, of which 6 run at once
+  EXPECT_EQ(whole_tiles(s, held, {280, 10}, 132), 240);
+  EXPECT_EQ(blocks(s, held, {280, 10}, 132), 120);  // 40 tiles of 3 parts
+  EXPECT_EQ(blocks(s, held, {290, 10}, 132), 0) << "a part would wait for one that is taken after it";
+  s.raster = 14;
+  EXPECT_EQ(blocks(s, held, {280, 10}, 132), 0) << "no group runs at once";
+  s.at_end = false;
+  EXPECT_EQ(whole_tiles(s, needs(2), {300, 10}, 132), 0);
 }
 
 // Tiles of clusters, with those of the last ones that do not exist, on multiprocessors of which one may be left over.
@@ -179,7 +187,7 @@ TEST(Schedule, ClustersAreWhole) {
   EXPECT_EQ(along_n.all, 3 * 5 * 4);
   EXPECT_EQ(along_n.beside, 4);
   s.split = 2, s.by_memory = s.at_end = true;
-  EXPECT_EQ(whole_tiles(s, along_n, 17), 48);
+  EXPECT_EQ(whole_tiles(s, needs(2), along_n, 17), 48);
   EpilogueNeeds held = needs(2);
   held.holds = true;
   s.split = 1, s.by_memory = s.at_end = false;

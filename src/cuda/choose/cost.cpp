@@ -179,7 +179,8 @@ double operand_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extent
   const double a = double(e.m * needs.below) / needs.a_taps * double(e.k) * needs.element_bytes,
                b = double(e.columns * needs.parts) / needs.b_taps * double(e.k) * needs.element_bytes;
   const std::int64_t at_once = std::max<std::int64_t>(s.raster, blocks / tiles.beside);
-  const double again = s.split > 1 ? 0 : double(ceil_div(ceil_div(e.m, s.bm / needs.below), at_once) - 1);
+  const bool once = s.split > 1 && !(s.at_end && needs.holds);  // few rows of held tiles run at once
+  const double again = once ? 0 : double(ceil_div(ceil_div(e.m, s.bm / needs.below), at_once) - 1);
   return (needs.shares_a ? 1 : double(e.batch)) * a +
          double(e.batch) * b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0));
 }
@@ -188,8 +189,9 @@ double operand_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extent
 double epilogue_bytes(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
   constexpr double part = 0.66;       // of a part's bytes, which are written and read
   constexpr double half_lines = 1.2;  // take so many times as long (decision 0316)
-  const double parts =
-      s.by_memory && !needs.counts_pixels ? double(tiles.all - whole_tiles(s, tiles, blocks)) * (s.split - 1) : 0;
+  const double parts = s.by_memory && !needs.counts_pixels
+                           ? double(tiles.all - whole_tiles(s, needs, tiles, blocks)) * (s.split - 1)
+                           : 0;
   const double lines = shows_lines(needs, e.k) && (needs.turned || s.sub_n < 64) ? half_lines : 1;
   return double(e.batch) * double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column) * lines +
          part * parts * left_by_part(s, needs, e);
@@ -257,7 +259,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const bool by_cluster = cluster_parts(s) > 1;
   const int resident = blocks(s, needs, tiles, multiprocessors);
   if (resident == 0 || (by_cluster && tiles.all > clusters(s.split, multiprocessors))) return infinite;
-  const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
+  const std::int64_t whole = whole_tiles(s, needs, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
   const auto whole_waves = double(whole) / resident, waves = by_cluster ? 1.0 : double(ceil_div(units, resident));
   const auto k_blocks = double(ceil_div(e.k * needs.element_bytes, k_bytes(s))),
              of_part = std::ceil(k_blocks / s.split);
@@ -401,7 +403,8 @@ int later_blocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e
   if (!s.by_memory || s.in_shares || needs.counts_pixels) return 0;
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const int resident = blocks(s, needs, tiles, multiprocessors);
-  if ((tiles.all - whole_tiles(s, tiles, multiprocessors)) * s.split > resident) return 0;  // others were taken before
+  if ((tiles.all - whole_tiles(s, needs, tiles, multiprocessors)) * s.split > resident)
+    return 0;  // others were taken before
   const double clocks = 1300 + left_by_part(s, needs, e) / (s.ping_pong ? 18 : 36);
   const double stage = stage_clocks(s, needs, e, crowded(s, needs, resident, multiprocessors));
   const std::int64_t of_part = ceil_div(e.k * needs.element_bytes, k_bytes(s)) / s.split;

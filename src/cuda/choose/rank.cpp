@@ -81,7 +81,7 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   }
   s.by_memory = true;
   const auto best_split = [&](int least) {
-    const std::int64_t divided = tiles.all - whole_tiles(s, tiles, multiprocessors);
+    const std::int64_t divided = tiles.all - whole_tiles(s, needs, tiles, multiprocessors);
     Ranked best{s, std::numeric_limits<double>::infinity()};
     for (s.split = least; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
                           divided * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();

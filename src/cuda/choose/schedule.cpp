@@ -300,14 +300,24 @@ Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, st
   return {batch * round_up(tiles_down(s, n, m), s.cluster_m) * beside, beside};
 }
 
-std::int64_t whole_tiles(const Schedule& s, Tiles tiles, int multiprocessors) {
-  const int wave = multiprocessors - multiprocessors % cluster_tiles(s);
-  return s.at_end ? tiles.all / wave * wave : 0;
+// Whether a tile waits for those beside it, which run at once.
+static bool waits_beside(const Schedule& s, const EpilogueNeeds& n, Tiles tiles) {
+  return n.holds && tiles.beside > 1 && !s.again && !s.meets;
+}
+
+// Tiles that are in one wave: whole clusters, or whole groups of the raster, or some would wait for tiles of the next.
+static std::int64_t in_step(const Schedule& s, const EpilogueNeeds& n, Tiles tiles) {
+  return waits_beside(s, n, tiles) ? s.raster * tiles.beside : cluster_tiles(s);
+}
+
+std::int64_t whole_tiles(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
+  const std::int64_t group = in_step(s, n, tiles), wave = multiprocessors / group * group;
+  return s.at_end && wave > 0 ? tiles.all / wave * wave : 0;
 }
 
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
-  const bool waits = n.holds && tiles.beside > 1 && !s.again && !s.meets;  // for tiles beside it, at once
+  const bool waits = waits_beside(s, n, tiles);
   if (s.strips) return static_cast<int>(ceil_div(tiles.all / tiles.beside, s.strips) * tiles.beside);
   if (s.strip_x) {  // as many as run at once, each of one block of columns
     const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
@@ -321,14 +331,15 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
     const int down = all / s.cluster_n, at_once = meeting_clusters(s.cluster_n, multiprocessors);
     return s.cluster_n * static_cast<int>(ceil_div(down, ceil_div(down, at_once)));
   }
-  const std::int64_t whole = whole_tiles(s, tiles, multiprocessors),
+  const std::int64_t whole = whole_tiles(s, n, tiles, multiprocessors),
                      units = (tiles.all - whole) * s.split * (s.again ? 2 : 1);
-  multiprocessors -= multiprocessors % cluster_tiles(s);
-  if (s.at_end) {
-    const bool runs = whole > 0 && units > 0 && !waits && (!s.in_shares || units <= multiprocessors);
-    return runs ? multiprocessors : 0;
-  }
+  const std::int64_t group = in_step(s, n, tiles), wave = multiprocessors / group * group;
   // A held tile and a part in shares wait for others, which parts that are taken after them would never become.
+  if (s.at_end) {
+    const bool runs = whole > 0 && units > 0 && (!(waits || s.in_shares) || units <= wave);
+    return runs ? static_cast<int>(wave) : 0;
+  }
+  multiprocessors -= multiprocessors % cluster_tiles(s);
   if (s.by_memory && (waits || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A tile that is parked is taken so many turns later, when others of its group, which need not lie in one wave, have
   // told: all that they wait for themselves was taken before (decision 0311).
@@ -338,10 +349,8 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
       if (waves == 1 || s.raster * tiles.beside <= these + 1) return static_cast<int>(these);
     return 0;
   }
-  // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
-  const std::int64_t group = waits ? s.raster * tiles.beside : cluster_tiles(s), most = multiprocessors / group * group;
-  if (most == 0) return 0;
-  const std::int64_t waves = ceil_div(units, most);
+  if (wave == 0) return 0;
+  const std::int64_t waves = ceil_div(units, wave);
   return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));
 }
 

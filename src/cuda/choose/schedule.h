@@ -284,7 +284,8 @@ struct Tiles {
                              std::int64_t columns);
 
 // Tiles that are computed before those whose K has parts, and have none themselves.
-[[nodiscard]] std::int64_t whole_tiles(const Schedule& schedule, Tiles tiles, int multiprocessors);
+[[nodiscard]] std::int64_t whole_tiles(const Schedule& schedule, const EpilogueNeeds& needs, Tiles tiles,
+                                       int multiprocessors);
 
 // The number of blocks that run the tiles: as few as the number of waves needs (the same time for
 // less power). 0: fewer run at once than must (held tiles need all that are beside each other,

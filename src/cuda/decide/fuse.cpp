@@ -451,9 +451,10 @@ agreed::GemmSizes Decider::sizes() const {
   g.m = small(rows()), g.n = small(columns_), g.batch = small(batches());
   g.tiles_m = small(tiles_down(s, needs, rows()));
   g.tiles_n = small(ceil_div(columns_, (s.abreast ? s.bn : consumer_columns(s)) / needs.parts));
-  const std::int64_t tiles = tiles_of(s, needs, batches(), rows(), columns_).all;
+  const Tiles all_tiles = tiles_of(s, needs, batches(), rows(), columns_);
+  const std::int64_t tiles = all_tiles.all;
   g.tiles = small(tiles / cluster_tiles(s)), g.raster = s.raster / s.cluster_m, g.parts = s.split;
-  g.whole = small(whole_tiles(s, {tiles, 1}, subject_.multiprocessors) / cluster_tiles(s));
+  g.whole = small(whole_tiles(s, needs, all_tiles, subject_.multiprocessors) / cluster_tiles(s));
   const auto behind = [](std::int64_t extent, std::int64_t step) {
     return extent - (ceil_div(extent, step) - 1) * step;
   };
@@ -476,9 +477,8 @@ agreed::GemmSizes Decider::sizes() const {
   g.group = divisor(std::int64_t{g.raster} * beside), g.down = divisor(g.raster);
   g.last_down = divisor(down % g.raster ? down % g.raster : g.raster);
   if (s.again) {
-    const Tiles all{tiles, tiles_of(s, needs, batches(), rows(), columns_).beside};
-    const int at_once = blocks(s, needs, all, subject_.multiprocessors);
-    g.whole = small(tiles_in_turn(s, all, at_once) / cluster_tiles(s));
+    const int at_once = blocks(s, needs, all_tiles, subject_.multiprocessors);
+    g.whole = small(tiles_in_turn(s, all_tiles, at_once) / cluster_tiles(s));
   }
   g.divided = divisor(s.again ? g.whole : g.tiles - g.whole);
   g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;

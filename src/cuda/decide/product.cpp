@@ -200,7 +200,7 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   if (s.again && tiles.beside == 1) return "a tile has all columns of its rows, and needs to be multiplied once";
   if (tiles.all * s.split > most_units) return "it has more than " + std::to_string(most_units) + " parts of tiles";
   if (blocks(s, needs, tiles, site.multiprocessors)) return {};
-  if (const std::int64_t whole = whole_tiles(s, tiles, site.multiprocessors);
+  if (const std::int64_t whole = whole_tiles(s, needs, tiles, site.multiprocessors);
       s.at_end && (whole == 0 || whole == tiles.all))
     return "of " + std::to_string(tiles.all) + " tiles there are none behind a whole wave of " +
            std::to_string(site.multiprocessors);
