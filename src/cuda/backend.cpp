@@ -287,7 +287,14 @@ std::string loops_text(const Decision& d) {
       case Where::folded: finished += phase + "where the partial reductions are folded\n"; break;
       case Where::grouped: finished += phase + "where the groups' statistics are known\n"; break;
       case Where::held: held += phase + "on the same fragments, once their " + c->held_for + " are known\n"; break;
-      case Where::memory: passes += phase + "a pass over memory\n"; break;
+      case Where::memory: {
+        const int first = d.in_pass[p];
+        passes +=
+            phase +
+            (first == static_cast<int>(p) ? "a pass over memory" : "in the pass of phase " + std::to_string(first)) +
+            "\n";
+        break;
+      }
     }
   }
   return first + finished + held + passes;

@@ -87,7 +87,10 @@ void Decider::place_phases() {
       else if (e.runs(p)) where = across_of(program_.phases[p]) >= Across::groups ? Where::grouped : Where::folded;
     }
     d_.phases.push_back(where);
+    d_.in_pass.push_back(p);
   }
+  for (const Pass& pass : passes_)
+    for (const RowPhase& row : pass.kernel.run) d_.in_pass[row.phase] = pass.kernel.run.front().phase;
 }
 
 Decision Decider::run() {

@@ -160,6 +160,7 @@ struct Decision {
   std::string why;                     // the epilogue runs from memory
   std::string portable;                // why Hopper takes the portable kernel
   std::vector<Where> phases;
+  std::vector<int> in_pass;  // of each phase that runs from memory: the phase with which its pass begins
   Outline outline;
   ErrorModel error;
   int passes = 0;  // kernels that run phases from memory
