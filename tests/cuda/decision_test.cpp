@@ -237,19 +237,21 @@ TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {
 }
 
 // Few rows of A read a B along K whose rows begin between 16 bytes as it lies, by a map for all rows that begin alike
-// (decision 0284), and up to 16 rows of A are read so too. So does one along N, and more rows where the
-// model expects less than of a copy (decision 0310).
+// (decision 0284). So does one along N, and more rows where the model expects less than of a copy (decision 0310), and
+// so is A read where it does (decision 0324).
 TEST(Decision, ReadsRowsThatBeginAnywhere) {
   const auto read = [](const char* text, const Shape& shape, Layout layout, const char* schedule) {
     const Decision d = decide(subject(text, "sm_90a", schedule), layout, [](const auto&) { return std::string(); });
-    EXPECT_EQ(d.chosen()->schedule.shifted, to_string(d.chosen()->schedule).find(" shifted") != std::string::npos);
+    const Schedule& s = d.chosen()->schedule;
+    EXPECT_EQ(s.shifted || s.shifted_a, to_string(s).find(" shifted") != std::string::npos);
+    EXPECT_EQ(parse_schedule(to_string(s)), s);
     const auto maps_of = [&](Address::Of of) {
       const auto& maps = d.kernels.back().maps;
       return std::count_if(maps.begin(), maps.end(), [&](const MapField& m) { return m.address.of == of && m.down; });
     };
-    return std::string(d.chosen()->schedule.shifted ? "shifted" : "") + (d.repack_a ? " A" : "") +
-           (d.repack_b ? " B" : "") + " " + std::to_string(maps_of(Address::Of::a)) + " " +
-           std::to_string(maps_of(Address::Of::b)) + (shape.m > 0 ? "" : " empty");
+    return std::string(s.shifted ? "shifted" : "") + (d.repack_a ? " A" : "") + (d.repack_b ? " B" : "") + " " +
+           std::to_string(maps_of(Address::Of::a)) + " " + std::to_string(maps_of(Address::Of::b)) +
+           (shape.m > 0 ? "" : " empty");
   };
   constexpr const char *plain = "def f(acc):\n    D: bf16 = acc\n    return D\n",
                        *gate = "def f(acc):\n    a, b = chunk(acc, 2)\n    D: bf16 = a * b\n    return D\n";
@@ -259,7 +261,8 @@ TEST(Decision, ReadsRowsThatBeginAnywhere) {
   };
   EXPECT_EQ(usual(plain, {1, 7, 4096, 2051}), "shifted 8 8");
   EXPECT_EQ(usual(plain, {1, 16, 4096, 2054}), "shifted 4 4");
-  EXPECT_EQ(usual(plain, {1, 17, 4096, 2052}), "shifted A 0 2") << "more rows of A are copied";
+  EXPECT_EQ(usual(plain, {1, 17, 4096, 516}), "shifted 2 2");
+  EXPECT_EQ(usual(plain, {1, 64, 28672, 9002}), "shifted A 0 4") << "a copy takes less than to shift A for each tile";
   EXPECT_EQ(usual(plain, {1, 3, 2, 2051}), "shifted 8 8") << "fewer rows than maps";
   EXPECT_EQ(usual(plain, {1, 7, 4096, 2056}), " 0 0") << "rows begin at 16 bytes";
   EXPECT_EQ(usual(plain, {1, 100, 20672, 3351}), "shifted A 0 8") << "a copy takes longer than two rows of tiles";
@@ -273,6 +276,17 @@ TEST(Decision, ReadsRowsThatBeginAnywhere) {
   EXPECT_EQ(read(plain, view.shape, view, ""), "shifted 0 1") << "all begin alike";
   view.b.strides[1] = 4096, view.b.strides[2] = 1;
   EXPECT_EQ(read(plain, view.shape, view, ""), "shifted 0 8") << "along N";
+  Layout padded = usual_layout(s.problem, *s.program, {1, 12, 1024, 256});
+  padded.a.strides[1] = 258;
+  EXPECT_EQ(read(plain, padded.shape, padded, ""), " 4 0");
+  EXPECT_EQ(read(plain, padded.shape, padded, "pingpong 64x64x6 sub 32x2 aux 0 raster 2"), " A 0 0") << "as asked";
+  EXPECT_EQ(read(plain, padded.shape, padded, "pingpong 64x64x6 sub 32x2 aux 0 raster 2 A shifted"), " 4 0");
+  EXPECT_EQ(read(gate, padded.shape, padded, ""), " 4 0") << "beside pieces of a chunk";
+  Layout batches = usual_layout(s.problem, *s.program, {3, 13, 1024, 257});
+  EXPECT_EQ(read(plain, batches.shape, batches, ""), "shifted 8 8")
+      << "batches of A that follow each other begin anywhere";
+  batches.a.strides[0] += 1;
+  EXPECT_EQ(read(plain, batches.shape, batches, ""), "shifted A 0 8") << "others are copied";
   EXPECT_THROW((void)usual(plain, {1, 7, 4096, 2056}, "pingpong 64x64x6 sub 32x2 aux 0 raster 2 shifted"), Error);
   const auto along_n = [&](const char* text, const Shape& shape) {
     Layout layout = usual_layout(s.problem, *s.program, shape);
@@ -328,7 +342,8 @@ TEST(Decision, ShowsRepacks) {
   EXPECT_NE(odd.find("A is repacked\nB is repacked\n"), std::string::npos) << odd;
   Gemm along_n = bf16;
   along_n.b_layout = postlude::Layout::mn_major;
-  const std::string a = plan_for(bias_relu, "sm_90a", "", along_n).explain(ExplainPart::schedule, 512, 512, 511);
+  const Plan asked = plan_for(bias_relu, "sm_90a", "pingpong 64x64x6 sub 32x2 aux 0 raster 2", along_n);
+  const std::string a = asked.explain(ExplainPart::schedule, 512, 512, 511);
   EXPECT_NE(a.find("A is repacked\n"), std::string::npos) << a;
   EXPECT_EQ(a.find("B is repacked\n"), std::string::npos) << a;
   EXPECT_NE(plan.explain(ExplainPart::source, 512, 512, 511).find("postlude_repack"), std::string::npos);
@@ -339,7 +354,9 @@ TEST(Decision, RepacksLinesAsTheyLie) {
   Gemm along_n = bf16;
   along_n.b_layout = postlude::Layout::mn_major;
   for (const bool narrow : {false, true}) {
-    const Plan plan = plan_for(bias_relu, "sm_90a", narrow ? "pingpong 64x96x4 sub 32x2 aux 0 raster 1" : "", along_n);
+    const Plan plan = plan_for(
+        bias_relu, "sm_90a",
+        narrow ? "pingpong 64x96x4 sub 32x2 aux 0 raster 1" : "pingpong 64x64x4 sub 32x2 aux 0 raster 1", along_n);
     const std::string summary = plan.explain(ExplainPart::summary, 512, 511, 150);
     EXPECT_NE(summary.find(std::string("B repacked: 153 kB read, ") + (narrow ? "196" : "154") + " kB written\n"),
               summary.npos)

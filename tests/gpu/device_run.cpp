@@ -100,6 +100,9 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, Form form, const Known& legal,
     s.shifted = true, s.ping_pong = pick.chance(60), s.abreast = false;
     s.bm = s.ping_pong ? 64 : 128 << pick.below(2);
     s.bn = 64 * static_cast<int>(1 + pick.below(s.ping_pong ? 2 : 3));
+    s.shifted_a = s.ping_pong && pick.chance(50);
+  } else {
+    s.shifted_a = pick.chance(10);
   }
   return s;
 }

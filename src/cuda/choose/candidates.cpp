@@ -163,8 +163,13 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma, std::int6
   if (needs.stencil) return stencils(needs);
   std::vector<Schedule> found;
   const auto add = [&](const Tile& t) {
-    Schedule s{
-        .mma = mma, .ping_pong = t.ping_pong, .abreast = t.abreast, .bm = t.bm, .bn = t.bn, .shifted = needs.shifted};
+    Schedule s{.mma = mma,
+               .ping_pong = t.ping_pong,
+               .abreast = t.abreast,
+               .bm = t.bm,
+               .bn = t.bn,
+               .shifted = needs.shifted,
+               .shifted_a = needs.shifted_a != 0};
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
     if (s.stages && s.sub_n < wide && !needs.turned && shows_lines(needs, k) && fill_wide(s, needs)) found.push_back(s);

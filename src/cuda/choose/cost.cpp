@@ -36,9 +36,19 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 // what lanes shift of A (decision 0284); or of one that consumers put elsewhere for wgmma (decision 0310).
 double shifted_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   if (!s.ping_pong) return 190 + 2.9 * s.bn + 1.18 * s.bm * s.bn / 32;
-  const double sixteens = a_rows(s, needs) / 16.0, of_a = needs.shifted_a ? 250 : 0;
+  const double sixteens = a_rows(s, needs) / 16.0, of_a = s.shifted_a ? 270 * sixteens : 0;
   if (needs.b_mn_major) return s.bn * (8.9 + 1.4 * sixteens) + 330 + of_a;
   return (s.bn * (6 + 1.7 * sixteens) + 100 + 50 * sixteens) * (sixteens > 1 ? 1.25 : 1) + of_a;
+}
+
+// Clocks in which a consumer puts lines of A where wgmma reads them, which little hides, and those of boxes, of which
+// rows that begin alike have one each (decision 0324).
+double putting(const Schedule& s, const EpilogueNeeds& needs) {
+  return s.shifted_a && !s.shifted ? 40 + 3.1 * a_rows(s, needs) : 0;
+}
+double boxes_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
+  constexpr double box = 68;
+  return s.shifted_a && !s.shifted ? box * double(1 + std::min<std::int64_t>(needs.shifted_a, e.m)) : 0;
 }
 
 // Rows of A that a stage loads: those of the tile that exist.
@@ -67,7 +77,8 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   // Many small boxes take the copy engine longer than their bytes (decision 0180).
   const int run = needs.b_mn_major && needs.b_box ? needs.b_box : b_run(s, needs),
             boxes = (needs.parts > 1 && run < 32) || (needs.b_box && run < 64) ? s.bn / run + 1 : 0;
-  return waiting * std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
+  return waiting * std::max({boxes_clocks(s, needs, e), products,
+                             lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 
 // Whether constants are fitted to times of random products (decision 0300): what reads windows, and sums that go to a
@@ -289,7 +300,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double longer = few_waves ? costs.few_waves : costs.more_waves;
   const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : longer;
   const double bytes = operands + epilogue_bytes(s, needs, e, tiles, resident);
-  const double main = at_once({bytes / rate, busy, in_turn * latency / s.stages});
+  const double main = at_once({bytes / rate, busy, in_turn * latency / s.stages}) + in_turn * putting(s, needs) +
+                      boxes_clocks(s, needs, e);
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.

@@ -186,7 +186,8 @@ std::string to_string(const Schedule& s) {
   const std::string cluster = " cluster " + std::to_string(s.cluster_m) + "x" + std::to_string(s.cluster_n);
   return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.meets ? " meets" : "") +
          (s.split > 1 ? " split " + std::to_string(s.split) : "") + (s.by_memory ? " by memory" : "") +
-         (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") + (s.shifted ? " shifted" : "") +
+         (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") + (s.shifted_a ? " A" : "") +
+         (s.shifted_a && s.shifted ? " and B" : "") + (s.shifted || s.shifted_a ? " shifted" : "") +
          (s.again ? " again" : "") + (s.parks ? " parks" : "") + (s.looped ? " looped" : "");
 }
 
@@ -264,7 +265,8 @@ Schedule parse_schedule(std::string_view text) {
   s.by_memory = more && take(" by memory");
   s.in_shares = s.by_memory && take(" in shares");
   s.at_end = s.by_memory && take(" at end");
-  s.shifted = take(" shifted"), s.again = take(" again");
+  const bool both = take(" A and B shifted");
+  s.shifted_a = both || take(" A shifted"), s.shifted = both || take(" shifted"), s.again = take(" again");
   s.parks = take(" parks"), s.looped = take(" looped");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
@@ -388,10 +390,11 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
   const ShiftedWindows b = shifted_b(s, n.b_mn_major);
-  const int stage = s.shifted ? shifted_a_bytes(s, n) + b.lines * b.bytes : (a_rows(s, n) + s.bn) * 128;
-  return 1024 + s.stages * stage + 2 * exchange_bytes(s) + 2 * s.d_buffers * d_bytes(s, n) +
-         2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
-         (cluster_parts(s) > 1 ? 16 : 0) + met_bytes(s, n) + (s.parks ? 4 * s.bm * s.bn : 0);
+  const int stage = shifted_a_bytes(s, n) + (s.shifted ? b.lines * b.bytes : s.bn * 128);
+  const bool by_wgmma = !s.shifted || !s.ping_pong;
+  return 1024 + s.stages * stage + (n.shifted_a && by_wgmma ? 2 * a_rows(s, n) * 128 : 0) + 2 * exchange_bytes(s) +
+         2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages +
+         32 * s.aux_stages + (cluster_parts(s) > 1 ? 16 : 0) + met_bytes(s, n) + (s.parks ? 4 * s.bm * s.bn : 0);
 }
 
 // Whole images that a block brings to shared memory.
@@ -503,7 +506,9 @@ static std::string illegal_shifted(const Schedule& s, const EpilogueNeeds& n) {
                     (s.ping_pong ? s.bm != 64 || s.bn > 128 : s.bn > 192)))
     return "rows of B that begin anywhere are shifted for tiles of 64 rows and 64 or 128 columns in ping-pong, and for "
            "cooperative ones of up to 192 columns";
-  if (s.shifted && !s.ping_pong && n.shifted_a) return "rows of A that begin anywhere are shifted in ping-pong";
+  if (s.shifted_a != (n.shifted_a != 0)) return n.shifted_a ? "A is to be read as it lies" : "A is not read as it lies";
+  if (s.shifted_a && (s.mma || s.abreast || sharing_a(s) > 1 || (s.shifted && !s.ping_pong)))
+    return "rows of A that begin anywhere are shifted by consumers that have rows of their own, beside B in ping-pong";
   return {};
 }
 

@@ -33,6 +33,7 @@ struct Schedule {
   // B's rows, which begin between 16 bytes, are read as they lie: lanes shift what they multiply (decision 0284), or
   // cooperative consumers put it where wgmma reads it (decision 0310).
   bool shifted = false;
+  bool shifted_a = false;  // and so are A's (decision 0324)
   bool again = false;   // tiles are multiplied twice: for their rows' statistics, and for what follows (decision 0289)
   bool parks = false;   // held tiles wait in shared memory while the next ones are multiplied (decision 0311)
   bool looped = false;  // the epilogue's code stands once for the fragments of a subtile (decision 0110)
@@ -50,9 +51,9 @@ struct Schedule {
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, abreast or mma; behind it "cluster
 // 2x1" or "cluster 1x4 meets", "split 2" or "split 26 by memory", or that "in shares" or "at end" or both, "shifted",
-// "again", "parks" and "looped"), "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands 256x32 sub 32x1 aux 2 rows 2
-// images 1" (or that with "ring 14", or "ring 14 beside", behind it), or "direct 8x64 strip 4x4" (or "images 8" behind
-// it), and back. parse_schedule throws unreadable(), naming what is wrong.
+// "A shifted" or "A and B shifted", "again", "parks" and "looped"), "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands
+// 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind it), or "direct 8x64
+// strip 4x4" (or "images 8" behind it), and back. parse_schedule throws unreadable(), naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 [[nodiscard]] Error unreadable(std::string_view text, const std::string& why);

@@ -234,7 +234,7 @@ void Decider::emit_product() {
   }
   agreed::GemmSizes g = sizes();
   if (launch_tiles_) g.tiles = launch_tiles_;
-  if (variant_.shifted) map_shifts(k, gemm, g.edge_a);
+  if (variant_.shifted || variant_.shifted_a) map_shifts(k, gemm, g.edge_a, g.edge_b);
   else if (!s.mma) map_a(k, gemm, g.edge_a), map_b(k, gemm, g.edge_b);
   const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
   k.block.resize(words + static_cast<std::size_t>(std::max(1, e.words + (s.by_memory ? part_words : 0))));

@@ -119,8 +119,12 @@ class Decider {
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
   [[nodiscard]] int apart(const Placed& operand, int rows_axis, std::int64_t rows, int least = 1) const;
-  [[nodiscard]] bool shift(const Contraction& gemm);
-  void shift_for_more_rows(const std::function<void()>& arrange, const std::function<Chosen(const Judge&)>& choose);
+  [[nodiscard]] bool plain_rows(const Contraction& gemm) const;
+  [[nodiscard]] bool shift_b(const Contraction& gemm);
+  void shift_a(const Contraction& gemm);
+  [[nodiscard]] std::int64_t rows_of_batch() const;
+  [[nodiscard]] double copying() const;
+  void shift_where_it_pays(const std::function<void()>& arrange, const std::function<Chosen(const Judge&)>& choose);
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts = 1);
   [[nodiscard]] bool by_padded_taps() const;
   void fuse(const Contraction& gemm);
@@ -201,7 +205,7 @@ class Decider {
   void map_a(Kernel& k, const Contraction& gemm, int rows) const;
   void map_b(Kernel& k, const Contraction& gemm, int rows) const;
   void map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int first) const;
-  void map_shifts(Kernel& k, const Contraction& gemm, int edge_a) const;
+  void map_shifts(Kernel& k, const Contraction& gemm, int edge_a, int edge_b) const;
   void map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
                      int row_bytes, int rows) const;
   void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;
@@ -223,6 +227,7 @@ class Decider {
 
   bool stream_ = false;
   std::int64_t most_shifted_ = 64;         // rows of A by a B that is read as it lies: a tile's
+  bool shifts_a_ = false;                  // A is
   const KernelPart* part_ = nullptr;       // which of the layout's is decided on or emitted; none: it has none
   int first_tile_ = 0, launch_tiles_ = 0;  // of a residue in its launch, and of all in it
   std::string rows_portable_;              // why A's rows take the portable kernel on Hopper

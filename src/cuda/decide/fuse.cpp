@@ -237,9 +237,10 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int 
   d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
   if (d_.repack_b && !mma && parts == 1) {
     const bool copies_a = std::exchange(d_.repack_a, a != Major::k);  // consumers read rows along K
-    if (shift(gemm)) return;
+    if (shift_b(gemm)) return shift_a(gemm);
     d_.repack_a = copies_a;
   }
+  if (!mma) shift_a(gemm);
   // What is copied for its lines' lengths alone keeps their order: a copy that turns them takes 1.4 times as long
   // (decision 0238). B along N needs 64 columns side by side, which a schedule may not have.
   const auto& asked = subject_.request.schedule;
@@ -303,9 +304,10 @@ void Decider::fuse(const Contraction& gemm) {
          in_order(), request, subject_.multiprocessors, lines(true), lines(false), shares_a()},
         judge);
   };
-  shift_for_more_rows(lay_out, choose);
+  shift_where_it_pays(lay_out, choose);
   Chosen chosen = choose(judge_);
-  if (!chosen.product && variant_.shifted) most_shifted_ = 0, chosen = choose(judge_);
+  if (!chosen.product && (variant_.shifted || variant_.shifted_a))
+    most_shifted_ = 0, shifts_a_ = false, chosen = choose(judge_);
   product_ = std::move(chosen.product);
   if (part_ && product_ && product_->epilogue.across_tiles()) {
     product_.reset();

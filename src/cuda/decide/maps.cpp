@@ -156,8 +156,10 @@ void Decider::map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int fir
   const Schedule& s = product_->schedule;
   const bool along_n = !of_a && variant_.b_mn_major;
   const Placed& placed = of_a ? layout_.a : layout_.b;
-  const std::int64_t row = placed.strides[of_a || along_n ? 1 : 2], batch = placed.strides[0],
-                     rows = of_a      ? shape_.m
+  const bool flat = of_a && variant_.flat_a;  // batches are rows
+  const std::int64_t row = placed.strides[of_a || along_n ? 1 : 2], batch = flat ? 0 : placed.strides[0],
+                     rows = flat      ? (shape_.batch - 1) * rows_of_batch() + shape_.m
+                            : of_a    ? shape_.m
                             : along_n ? shape_.k
                                       : shape_.n;
   const ShiftedWindows windows = of_a ? shifted_a(s, product_->epilogue.needs) : shifted_b(s, along_n);
@@ -174,15 +176,18 @@ void Decider::map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int fir
 
 // Behind all other maps: in place of those of edges what lanes shift by, an address and a stride, and those of the
 // other rows.
-void Decider::map_shifts(Kernel& k, const Contraction& gemm, int edge_a) const {
+void Decider::map_shifts(Kernel& k, const Contraction& gemm, int edge_a, int edge_b) const {
   const auto place = [&](const Address& address, std::int64_t row) {
     k.addresses.push_back({k.block.size(), address});
     k.block.resize(k.block.size() + map_words);
     k.block[k.block.size() - map_words + 1] = word(row * size_of(gemm.a));
   };
-  if (variant_.shifted_a) place({Address::Of::a}, layout_.a.strides[1]);
-  else map_a(k, gemm, edge_a);
-  place(b_address(gemm), layout_.b.strides[variant_.b_mn_major ? 1 : 2]);
+  if (variant_.shifted_a) {
+    place({Address::Of::a}, layout_.a.strides[1]);
+    k.block[k.block.size() - map_words + 2] = word(rows_of_batch());
+  } else map_a(k, gemm, edge_a);
+  if (variant_.shifted == 0) map_b(k, gemm, edge_b);
+  else place(b_address(gemm), layout_.b.strides[variant_.b_mn_major ? 1 : 2]);
   for (int first = 1; first < variant_.shifted; ++first) map_shifted(k, gemm, false, first);
   for (int first = 1; first < variant_.shifted_a; ++first) map_shifted(k, gemm, true, first);
 }

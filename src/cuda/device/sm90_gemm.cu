@@ -276,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     fence_async_shared();
   } else if (warpgroup == 1 && warp == 0 && elect_one()) {
     for (int i = 0; i < MAPS; ++i)
-      if (!(SHIFTED && i == EDGE_B) && !(SHIFTED_A && i == EDGE_A)) tma_prefetch(one.map[i]);
+      if (!(SHIFTED && i == EDGE_B) && !(APART_A && i == EDGE_A)) tma_prefetch(one.map[i]);
   }
 #if MEETS
   __syncthreads();
@@ -342,6 +342,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     Windows windows;
     windows.begin(one, wg, warp, lane);
 #endif
+#if LINES_A
+    Lines lines_a;
+    lines_a.begin(one, 0, wg, warp, lane);
+#endif
 #if TAGS
     tile.tag = tag;
 #endif
@@ -364,6 +368,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       if (computes) {
 #endif
       place_tile(p, tile, t);
+#if FLAT_A && LINES_A
+      lines_a.begin(p, tile.batch, wg, warp, lane);
+#elif FLAT_A
+      windows.begin_a(p, tile.batch, lane);
+#endif
 #if MEETS
       const int turn = PINGPONG ? sequence / 2 : sequence, place = 2 * wg + turn % 2;
       tile.met = smem + SMEM_MET + place * MET_BYTES, tile.meeting = tiles_meet + place * MEETING_BYTES, tile.met_turn = turn / 2 % 2;
@@ -423,20 +432,29 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
         const int begin = kb, end = PROMOTED ? min(kb + PROMOTED, k_blocks) : k_blocks;
         do {
           mbarrier_wait(full + 8 * stage, phase);
+          // Lines of this block where those of the one before the last were, which have been multiplied.
 #if SHIFTED
-          // Lines of this block where those of the one before the last were, which both consumers have multiplied.
           const u32 lines = smem + SMEM_EXCHANGE + (first + kb) % 2 * EXCHANGE_BYTES;
           windows.realign(smem + SMEM_B + stage * B_BYTES, lines);
-          fence_async_shared();
-          wgmma_wait<0>();
-          if (kb) give_back(previous);
-          named_sync(order + 1, 256);
 #else
           const u32 lines = smem + SMEM_B + stage * B_BYTES;
 #endif
+#if LINES_A
+          const u32 a_lines = smem + SMEM_LINES + (first + kb) % 2 * LINES_BYTES;
+          lines_a.realign(smem + stage * A_BYTES, a_lines);
+#else
+          const u32 a_lines = smem + stage * A_BYTES;
+#endif
+#if SHIFTED || LINES_A
+          fence_async_shared();
+          wgmma_wait<0>();
+          if (kb) give_back(previous);
+          if (SHIFTED) named_sync(order + 1, 256);
+          else named_sync(PINGPONG ? own_barrier : order + wg, 128);
+#endif
           // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
           // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
-          const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, lines, 0);
+          const u32 a_at = __shfl_sync(~0u, a_lines, 0), b_at = __shfl_sync(~0u, lines, 0);
           const u64 a = matrix_descriptor<A_RUN>(a_at + wg * ROWS_APART * BELOW * A_RUN, A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
                     b = matrix_descriptor<128>(b_at + wg * (BN - COLUMNS) * 128, B_MN_MAJOR ? BK * 128 : 0, 1024);
           wgmma_fence();
@@ -449,7 +467,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
                 wgmma(piece_of(part[i], x), a + ((i * BELOW + x) * 64 * A_RUN + (A_MN_MAJOR ? k * 2048 : k * 32 / A_RUN * BM * A_RUN + k * 32 % A_RUN)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
           }
           wgmma_commit();
-#if !SHIFTED
+#if !SHIFTED && !LINES_A
           wgmma_wait<1>();
           if (kb != begin) give_back(previous);
 #endif
@@ -466,7 +484,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
       } while (PROMOTED && kb < k_blocks);
 #endif
-#if PINGPONG
+#if PINGPONG && !LINES_A
       if (Loop::has(p, t + Loop::step())) named_arrive(order + (wg ^ 1), 256);
 #endif
 #if SHIFTED && PINGPONG
@@ -474,6 +492,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #elif !PROMOTED
       wgmma_wait<0>();
       give_back(previous);
+#endif
+#if PINGPONG && LINES_A  // whose places both consumers have in turn
+      if (Loop::has(p, t + Loop::step())) named_arrive(order + (wg ^ 1), 256);
 #endif
 
 #if CLUSTER_M > 1 || CLUSTER_N > 1

@@ -11,14 +11,19 @@ R"cuda(
 
 // One stage: 128 bytes of K for each row (of windows of B 256). Where A has few rows, what the products read behind them is whatever
 // lies there: it becomes rows that do not exist.
-#if SHIFTED_A
-constexpr int A_BYTES = (SHIFTED_A * BOX_BYTES_A + 1023) / 1024 * 1024, B_BYTES = LINES_B * WINDOW_B;
-#elif SHIFTED
-constexpr int A_BYTES = A_ROWS * STAGE_K, B_BYTES = LINES_B * WINDOW_B;
+#if APART_A
+constexpr int A_BYTES = (APART_A * BOX_BYTES_A + 1023) / 1024 * 1024;
 #else
-constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128, EXCHANGE_BYTES = 0;
+constexpr int A_BYTES = A_ROWS * STAGE_K;
 #endif
-constexpr int SMEM_B = STAGES * A_BYTES;
+#if SHIFTED
+constexpr int B_BYTES = LINES_B * WINDOW_B;
+#else
+constexpr int B_BYTES = BN * 128, EXCHANGE_BYTES = 0;
+#endif
+// Two places of A's lines, of which wgmma may read what lies behind few.
+constexpr int SMEM_LINES = STAGES * A_BYTES, LINES_BYTES = LINES_A ? A_ROWS * 128 : 0;
+constexpr int SMEM_B = SMEM_LINES + 2 * LINES_BYTES;
 constexpr int SMEM_EXCHANGE = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_D = SMEM_EXCHANGE + 2 * EXCHANGE_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
@@ -142,8 +147,9 @@ struct Loop {
       rows = p.m - w.m * BM, columns = p.n - w.n * TILE_N;
 #if A_FORM
       bytes = A_BYTES;
-#elif SHIFTED_A
-      bytes = min(SHIFTED_A, rows) * BOX_ROWS_A * WINDOW;
+#elif APART_A
+      if (TILES_TOGETHER > 1) rows = max(rows, 0);
+      bytes = min(APART_A, rows) * BOX_ROWS_A * WINDOW;
 #elif BELOW > 1
       bytes = 0;
       #pragma unroll
@@ -181,10 +187,13 @@ struct Loop {
 #if A_FORM
       #pragma unroll
       for (int i = 0; i < 128 / A_RUN; ++i) window.load(p.rows, p.map[0], a + i * BM * A_RUN, bar);
-#elif SHIFTED_A
+#elif APART_A
       #pragma unroll
-      for (int r = 0; r < SHIFTED_A; ++r)
-        if (r < rows) tma_load(a + r * BOX_BYTES_A, p.map[r ? EDGE_B + SHIFTED - 1 + r : 0], bar, k, 0, w.batch * p.a_batch);
+      for (int x = 0; x < APART_A; ++x) {
+        const int first = first_shifted(p, w.batch) + w.m * BM + x, r = u32(first) % APART_A;
+        if (x < rows)
+          tma_load(a + x * BOX_BYTES_A, p.map[r ? EDGE_B + (SHIFTED ? SHIFTED - 1 : 0) + r : 0], bar, k, u32(first) / APART_A, FLAT_A ? 0 : w.batch * p.a_batch);
+      }
 #elif BELOW > 1
       #pragma unroll
       for (int i = 0; i < BM; i += A_BOX)

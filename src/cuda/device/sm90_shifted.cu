@@ -3,17 +3,54 @@ R"cuda(
 // apart, and a multiple of 16 bytes: those of each residue are a map of their own, which begins at the 16 bytes before its first element.
 // What comes of a row for a k block is a window of 16 bytes more. Of one along K a lane shifts its part to where it wants it; of one
 // along N it reads its columns' elements. Then it multiplies by mma.sync. Each of a consumer's warps has a quarter of a tile's columns
-// and all of its rows; then each takes its 16 rows. Up to 16 rows of A that begin between 16 bytes are read in the same way (SHIFTED_A).
-#if SHIFTED
+// and all of its rows; then each takes its 16 rows. Rows of A that begin between 16 bytes are read in the same way (SHIFTED_A), or beside a
+// B that begins at 16 bytes, of any number of rows, are put where wgmma reads them (LINES_A, decision 0324). APART_A: either.
 constexpr int WINDOW = BK * 2 + 16;
+#if APART_A
+constexpr int BOX_ROWS_A = A_ROWS / APART_A, BOX_BYTES_A = (BOX_ROWS_A * WINDOW + 127) / 128 * 128;
+// A batch's first row, where those of all batches follow each other and begin anywhere (FLAT_A).
+DEVICE int first_shifted(const Params& p, int batch) { return FLAT_A ? batch * int(p.map[EDGE_A].word[2]) : 0; }
+// Where a row begins in 16 bytes.
+DEVICE u32 byte_of_a(const Params& p, int batch, int row) {
+  return u32(p.map[EDGE_A].word[0] + i64(first_shifted(p, batch) + row) * p.map[EDGE_A].word[1]) & 15;
+}
+#endif
+#if LINES_A
+// Rows of A that begin between 16 bytes: each consumer puts its own, a word a lane, where wgmma reads them. Each warp has every fourth
+// line, so those of one or two residues.
+struct Lines {
+  u32 from[2], to[2], bits[2];
+  METHOD void begin(const Params& p, int batch, int wg, int warp, int lane) {
+    #pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const int row = wg * (BM - WG_ROWS) + 4 * x + warp;
+      const u32 byte = byte_of_a(p, batch, row);
+      from[x] = row % LINES_A * BOX_BYTES_A + row / LINES_A * WINDOW + (byte & ~3) + lane * 4;
+      to[x] = row * 128 + (lane / 4 ^ row % 8) * 16 + lane % 4 * 4;
+      bits[x] = byte % 4 * 8;
+    }
+  }
+  METHOD void realign(u32 stage, u32 lines) const {
+    constexpr int rows = A_ROWS < WG_ROWS ? A_ROWS : WG_ROWS, at_once = rows / 4 < 8 ? rows / 4 : 8;
+    #pragma unroll
+    for (int first = 0; first < rows / 4; first += at_once) {
+      u32 w[at_once];
+      #pragma unroll
+      for (int x = 0; x < at_once; ++x) {
+        const u32 at = stage + from[x % 2] + (first + x) / 2 * (8 / LINES_A) * WINDOW;
+        w[x] = __funnelshift_r(shared_load_word(at), shared_load_word(at + 4), bits[x % 2]);
+      }
+      #pragma unroll
+      for (int x = 0; x < at_once; ++x) shared_store(lines + to[x % 2] + (first + x) / 2 * 1024, w[x]);
+    }
+  }
+};
+#endif
+#if SHIFTED
 constexpr int LINES_B = B_MN_MAJOR ? BK : BN, WINDOW_B = (B_MN_MAJOR ? BN : BK) * 2 + 16, BOX_ROWS_B = LINES_B / SHIFTED;
 constexpr int QUARTER = BN / 32, SIXTEENS = A_ROWS / 16;  // of eight columns; of rows
 constexpr int EXCHANGE_BYTES = BN * (PINGPONG ? 64 : 128);
 struct alignas(16) Sums { float of[4]; };
-#if SHIFTED_A
-constexpr int BOX_ROWS_A = A_ROWS / SHIFTED_A, BOX_BYTES_A = (BOX_ROWS_A * WINDOW + 127) / 128 * 128;
-#endif
-
 #if !PINGPONG
 // Of more rows than one consumer has both put B's lines for wgmma where they would lie if they began at 16 bytes, a word a lane. Each
 // warp has every eighth line, which begin alike.
@@ -48,8 +85,7 @@ struct Windows {
 struct Shift {
   bool two, one;
   u32 bits;
-  METHOD void begin(const TensorMap& at, int row) {
-    const u32 byte = u32(at.word[0] + row * at.word[1]) & 15;
+  METHOD void begin(u32 byte) {
     two = byte & 8, one = byte & 4, bits = byte % 4 * 8;
   }
   // Sixteen elements of the row: of each lane others, and of all rows the same.
@@ -79,7 +115,7 @@ struct Windows {
     const int row = lane / 4, first = warp * QUARTER * 8 + row;
 #if SHIFTED_A
     a_offset = row % SHIFTED_A * BOX_BYTES_A + row / SHIFTED_A * WINDOW + lane % 4 * 32;
-    a_shift.begin(p.map[EDGE_A], row);
+    begin_a(p, 0, lane);
 #else
     a_offset = row * 128 + (2 * (lane % 4) ^ row) * 16;
 #endif
@@ -89,9 +125,12 @@ struct Windows {
       b_offset[r] = (r * BOX_ROWS_B + lane % 4 * 2) * WINDOW_B + first * 2 + (u32(p.map[EDGE_B].word[0] + r * p.map[EDGE_B].word[1]) & 15);
 #else
     b_offset = (first % SHIFTED * BOX_ROWS_B + first / SHIFTED) * WINDOW_B + lane % 4 * 32;
-    b_shift.begin(p.map[EDGE_B], row);
+    b_shift.begin(u32(p.map[EDGE_B].word[0] + row * p.map[EDGE_B].word[1]) & 15);
 #endif
   }
+#if SHIFTED_A
+  METHOD void begin_a(const Params& p, int batch, int lane) { a_shift.begin(byte_of_a(p, batch, lane / 4)); }
+#endif
 #if B_MN_MAJOR
   // Of 64 of K a lane has 16 that lie side by side in A, of which two begin alike in B: these are multiplied together.
   DEVICE_STATIC void pair(u32 (&a)[8]) {

@@ -178,7 +178,11 @@ void Definitions::define_schedule() {
     define("B_PIECES", variant.b_pieces > 1);
     define("STAGE_K", k_bytes(s));
     define("SHIFTED", variant.shifted);
-    define("SHIFTED_A", variant.shifted_a);
+    const bool by_wgmma = !s.shifted || !s.ping_pong;
+    define("SHIFTED_A", by_wgmma ? 0 : variant.shifted_a);
+    define("LINES_A", by_wgmma ? variant.shifted_a : 0);
+    define("APART_A", variant.shifted_a);
+    define("FLAT_A", variant.flat_a);
   }
   define("AGAIN", s.again);
   define("CLUSTER_M", s.cluster_m);

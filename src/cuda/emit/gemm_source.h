@@ -42,6 +42,7 @@ struct KernelVariant {
   int b_pieces = 1;      // of a chunk, which are matrices behind each other where B is repacked along N (sm_90a)
   // B, and A, are read as they lie, by so many maps each (sm_90a); 0: rows begin at 16 bytes.
   int shifted = 0, shifted_a = 0;
+  bool flat_a = false;
   bool apart = false;  // the epilogue's fragments are computed one after another
   bool paced = false;  // and spread over most of the other consumer's main loop
   int rolled = 0;      // the epilogue's code stands once for a subtile's fragments (1), or once at all (2)
