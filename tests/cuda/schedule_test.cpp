@@ -171,6 +171,27 @@ TEST(Schedule, PartsAtTheEndFollowWholeWaves) {
   EXPECT_EQ(whole_tiles(s, needs(2), {300, 10}, 132), 0);
 }
 
+// Where held tiles have parts at the end, every group of the raster is on one side of these: else a tile would wait for
+// one that its own block takes later.
+TEST(Schedule, NoGroupOfHeldTilesIsPartlyInParts) {
+  EpilogueNeeds held = needs(2);
+  held.holds = true;
+  int seen = 0;
+  for (int batches = 1; batches <= 4; ++batches)
+    for (int down = 1; down <= 24; ++down)
+      for (int raster = 1; raster <= 6; ++raster)
+        for (int beside = 2; beside <= 5; ++beside) {
+          const Schedule s{.raster = raster, .split = 2, .by_memory = true, .at_end = true};
+          const Tiles tiles{std::int64_t{batches} * down * beside, beside, batches};
+          if (blocks(s, held, tiles, 17) == 0) continue;
+          const std::int64_t whole = whole_tiles(s, held, tiles, 17), row = whole / beside % down;
+          EXPECT_TRUE(whole % beside == 0 && row % raster == 0)
+              << batches << ' ' << down << ' ' << raster << ' ' << beside;
+          ++seen;
+        }
+  EXPECT_GT(seen, 100);
+}
+
 // Tiles of clusters, with those of the last ones that do not exist, on multiprocessors of which one may be left over.
 TEST(Schedule, ClustersAreWhole) {
   Schedule s{.raster = 2, .cluster_m = 2};

@@ -299,7 +299,7 @@ std::int64_t tiles_down(const Schedule& s, const EpilogueNeeds& n, std::int64_t 
 
 Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, std::int64_t m, std::int64_t columns) {
   const std::int64_t beside = round_up(ceil_div(columns, s.bn / n.parts), sharing_a(s));
-  return {batch * round_up(tiles_down(s, n, m), s.cluster_m) * beside, beside};
+  return {batch * round_up(tiles_down(s, n, m), s.cluster_m) * beside, beside, batch};
 }
 
 // Whether a tile waits for those beside it, which run at once.
@@ -312,8 +312,11 @@ static std::int64_t in_step(const Schedule& s, const EpilogueNeeds& n, Tiles til
   return waits_beside(s, n, tiles) ? s.raster * tiles.beside : cluster_tiles(s);
 }
 
+// Groups of the raster begin anew in each batch (work_of in device/fragment.cu), of which the last may have fewer rows:
+// a tile before parts would then wait for one that has them, and which its own block takes.
 std::int64_t whole_tiles(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const std::int64_t group = in_step(s, n, tiles), wave = multiprocessors / group * group;
+  if (waits_beside(s, n, tiles) && tiles.batches > 1 && tiles.all / tiles.batches % group != 0) return 0;
   return s.at_end && wave > 0 ? tiles.all / wave * wave : 0;
 }
 

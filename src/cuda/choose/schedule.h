@@ -278,7 +278,7 @@ struct Extents {
 // The number of tiles, and how many of them are beside each other, those of whole clusters that do not exist among
 // them. `columns`: the output's.
 struct Tiles {
-  std::int64_t all, beside;
+  std::int64_t all, beside, batches = 1;
 };
 [[nodiscard]] std::int64_t tiles_down(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t m);
 [[nodiscard]] Tiles tiles_of(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,

@@ -202,8 +202,8 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   if (blocks(s, needs, tiles, site.multiprocessors)) return {};
   if (const std::int64_t whole = whole_tiles(s, needs, tiles, site.multiprocessors);
       s.at_end && (whole == 0 || whole == tiles.all))
-    return "of " + std::to_string(tiles.all) + " tiles there are none behind a whole wave of " +
-           std::to_string(site.multiprocessors);
+    return "of " + std::to_string(tiles.all) + " tiles there are none behind whole waves of " +
+           std::string(needs.holds ? "whole groups of the raster" : std::to_string(site.multiprocessors));
   return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
 }
 
