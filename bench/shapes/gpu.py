@@ -16,7 +16,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
 import json
+import math
 import multiprocessing
 import os
 import pathlib
@@ -130,21 +132,29 @@ class Machine:
 
     # Values ---------------------------------------------------------------------------------------
 
-    def exact(self, cell: Cell, a, b, operands, lost: float = 0.0) -> list:
+    def exact(self, cell: Cell, a, b, operands, lost: float = 0.0, astray: float = 0.0) -> list:
         """The outputs in float64; where an output is an index, the value that it is of. `lost`:
-        of every sum over K, that part of it."""
-        double = [x.double() if x.is_floating_point() else x
-                  for x in self.for_torch(cell, operands)]
-        return torch_form(self.torch, cell.epilogue, cell.dtype, exact=True)(
-            a.double() * (1 - lost) if lost else a.double(), b.double(), *double)
+        of every sum over K, that part of it. `astray`: more, of what a sum of such products is in
+        the mean, |a| |b| / sqrt(K)."""
+        torch, double = self.torch, [x.double() if x.is_floating_point() else x
+                                     for x in self.for_torch(cell, operands)]
+        a, b = a.double() * (1 - lost), b.double()
+        if astray:
+            length = a.norm(dim=-1, keepdim=True) * (astray / math.sqrt(cell.k))
+            a, b = torch.cat([a, length], -1), torch.cat([b, b.norm(dim=-2, keepdim=True)], -2)
+        return torch_form(torch, cell.epilogue, cell.dtype, exact=True)(a, b, *double)
 
     def cut(self, cell: Cell, a, b, operands, exact) -> list:
         """What a long K costs each element of the outputs: how far they are from those of sums cut
-        to 1 - 2^-23 K / 16. Tensor cores add 16 products to an f32 at once and drop what does not
-        fit, each time less than 2^-23 of the sum, towards zero. (Up to K = 1342 that is below the
-        1e-5 of an f32 in error().)"""
-        shorter = self.exact(cell, a, b, operands, cell.k / 16 * 2.0 ** -23)
-        return [(x - r).abs().nan_to_num(0.0, 0.0) for x, r in zip(shorter, exact)]
+        to 1 - 2^-23 K / 16, or that much of such a sum's usual size away. Tensor cores add 16
+        products to an f32 at once and drop what does not fit, each time less than 2^-23 of the sum
+        so far, towards zero. Where the whole sum is nearly zero, those before it were not. (Up to
+        K = 1342 that is below the 1e-5 of an f32 in error().)"""
+        part = cell.k / 16 * 2.0 ** -23
+        others = [self.exact(cell, a, b, operands, *way) for way in ((part,), (0, part), (0, -part))]
+        far = [[(x - r).abs().nan_to_num(0.0, 0.0) for x, r in zip(other, exact)]
+               for other in others]
+        return [functools.reduce(self.torch.maximum, each) for each in zip(*far)]
 
     def checked(self, cell: Cell, a, b, operands, outputs, exact) -> float:
         """The largest error over its bound, which is widened by cut() only where that is wanted:
