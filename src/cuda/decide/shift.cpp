@@ -48,10 +48,12 @@ void Decider::shift_a(const Contraction& gemm) {
   const auto& asked = subject_.request.schedule;
   if (!d_.repack_a || !plain_rows(gemm) || below_ > 1 || !(asked ? asked->shifted_a : shifts_a_)) return;
   variant_.shifted_a = apart(layout_.a, 1, shape_.m);
-  if (const std::int64_t rows = rows_of_batch(); variant_.shifted_a == 0 && rows) {
+  constexpr std::int64_t most_rows = 1 << 30;  // which kernels count in 32 bits
+  const std::int64_t apart_by = rows_of_batch(), rows = (shape_.batch - 1) * apart_by + shape_.m;
+  if (variant_.shifted_a == 0 && apart_by && rows <= most_rows) {
     Placed all = layout_.a;
     all.strides[0] = 0;
-    variant_.shifted_a = apart(all, 1, (shape_.batch - 1) * rows + shape_.m), variant_.flat_a = variant_.shifted_a != 0;
+    variant_.shifted_a = apart(all, 1, rows), variant_.flat_a = variant_.shifted_a != 0;
   }
   d_.repack_a = variant_.shifted_a == 0;
 }
