@@ -113,7 +113,7 @@ fuzz::Case of_single_channels(std::uint64_t seed) {
   return c;
 }
 
-// Few rows by a B whose rows along K begin between 16 bytes.
+// Few rows by a B whose rows along K begin between 16 bytes; or rows of an A that do so.
 fuzz::Case of_odd_rows(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0x0dd5));
   fuzz::Case c;
@@ -122,12 +122,14 @@ fuzz::Case of_odd_rows(std::uint64_t seed) {
   } while (!c.problem.get_if<Gemm>() || size_of(c.problem.get_if<Gemm>()->a) != 2);
   c.seed = seed;
   several_tiles(c, pick);
-  c.shape.m = 1 + pick.below(pick.chance(50) ? 16 : 64), c.shape.k = 1 + pick.below(700);
+  const bool of_a = pick.chance(50);
+  c.shape.m = 1 + pick.below(of_a ? 300 : pick.chance(50) ? 16 : 64), c.shape.k = 1 + pick.below(700);
   if (pick.chance(20)) c.shape.n = 1 + pick.below(12);
   for (int tries = 0; tries < 200; ++tries) {
     c.layout = tries % 2 == 0 ? pick.next() : 0;
-    const auto& strides = fuzz::materialise(c).all[1].strides;
-    if (strides[1] == 1 && strides[2] > 1) break;
+    const auto all = fuzz::materialise(c).all;
+    const auto &a = all[0].strides, &b = all[1].strides;
+    if (of_a ? a[2] == 1 && a[1] % 8 != 0 : b[1] == 1 && b[2] > 1) break;
   }
   return c;
 }
