@@ -43,12 +43,10 @@ double shifted_clocks(const Schedule& s, const EpilogueNeeds& needs) {
 
 // Clocks in which a consumer puts lines of A where wgmma reads them, which little hides, and those of boxes, of which
 // rows that begin alike have one each (decision 0324).
-double putting(const Schedule& s, const EpilogueNeeds& needs) {
-  return s.shifted_a && !s.shifted ? 40 + 3.1 * a_rows(s, needs) : 0;
-}
+double putting(const Schedule& s, const EpilogueNeeds& needs) { return puts_rows(s) ? 40 + 3.1 * a_rows(s, needs) : 0; }
 double boxes_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
   constexpr double box = 68;
-  return s.shifted_a && !s.shifted ? box * double(1 + std::min<std::int64_t>(needs.shifted_a, e.m)) : 0;
+  return puts_rows(s) ? box * double(1 + std::min<std::int64_t>(needs.shifted_a, e.m)) : 0;
 }
 
 // Rows of A that a stage loads: those of the tile that exist.

@@ -394,8 +394,7 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   }
   const ShiftedWindows b = shifted_b(s, n.b_mn_major);
   const int stage = shifted_a_bytes(s, n) + (s.shifted ? b.lines * b.bytes : s.bn * 128);
-  const bool by_wgmma = !s.shifted || !s.ping_pong;
-  return 1024 + s.stages * stage + (n.shifted_a && by_wgmma ? 2 * a_rows(s, n) * 128 : 0) + 2 * exchange_bytes(s) +
+  return 1024 + s.stages * stage + (puts_rows(s) ? 2 * a_rows(s, n) * 128 : 0) + 2 * exchange_bytes(s) +
          2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages +
          32 * s.aux_stages + (cluster_parts(s) > 1 ? 16 : 0) + met_bytes(s, n) + (s.parks ? 4 * s.bm * s.bn : 0);
 }

@@ -275,6 +275,10 @@ struct Extents {
   std::int64_t batch, m, columns, k;
 };
 
+// Whether consumers put rows of A that begin between 16 bytes where wgmma reads them; else lanes shift what they
+// multiply, beside a B that is shifted (decision 0324).
+[[nodiscard]] inline bool puts_rows(const Schedule& schedule) { return schedule.shifted_a && !schedule.shifted; }
+
 // The number of tiles, and how many of them are beside each other, those of whole clusters that do not exist among
 // them. `columns`: the output's.
 struct Tiles {

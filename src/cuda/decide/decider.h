@@ -123,6 +123,8 @@ class Decider {
   [[nodiscard]] bool shift_b(const Contraction& gemm);
   void shift_a(const Contraction& gemm);
   [[nodiscard]] std::int64_t rows_of_batch() const;
+  // Of A, from the first batch's first row to the last one's last.
+  [[nodiscard]] std::int64_t rows_of_batches() const { return (shape_.batch - 1) * rows_of_batch() + shape_.m; }
   [[nodiscard]] double copying() const;
   void shift_where_it_pays(const std::function<void()>& arrange, const std::function<Chosen(const Judge&)>& choose);
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts = 1);

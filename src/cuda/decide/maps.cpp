@@ -158,7 +158,7 @@ void Decider::map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int fir
   const Placed& placed = of_a ? layout_.a : layout_.b;
   const bool flat = of_a && variant_.flat_a;  // batches are rows
   const std::int64_t row = placed.strides[of_a || along_n ? 1 : 2], batch = flat ? 0 : placed.strides[0],
-                     rows = flat      ? (shape_.batch - 1) * rows_of_batch() + shape_.m
+                     rows = flat      ? rows_of_batches()
                             : of_a    ? shape_.m
                             : along_n ? shape_.k
                                       : shape_.n;

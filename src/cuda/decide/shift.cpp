@@ -49,11 +49,10 @@ void Decider::shift_a(const Contraction& gemm) {
   if (!d_.repack_a || !plain_rows(gemm) || below_ > 1 || !(asked ? asked->shifted_a : shifts_a_)) return;
   variant_.shifted_a = apart(layout_.a, 1, shape_.m);
   constexpr std::int64_t most_rows = 1 << 30;  // which kernels count in 32 bits
-  const std::int64_t apart_by = rows_of_batch(), rows = (shape_.batch - 1) * apart_by + shape_.m;
-  if (variant_.shifted_a == 0 && apart_by && rows <= most_rows) {
+  if (variant_.shifted_a == 0 && rows_of_batch() && rows_of_batches() <= most_rows) {
     Placed all = layout_.a;
     all.strides[0] = 0;
-    variant_.shifted_a = apart(all, 1, rows), variant_.flat_a = variant_.shifted_a != 0;
+    variant_.shifted_a = apart(all, 1, rows_of_batches()), variant_.flat_a = variant_.shifted_a != 0;
   }
   d_.repack_a = variant_.shifted_a == 0;
 }
@@ -74,8 +73,10 @@ void Decider::shift_where_it_pays(const std::function<void()>& arrange,
                                   const std::function<Chosen(const Judge&)>& choose) {
   constexpr std::int64_t most = 1024;  // rows of A by a B that is read as it lies
   constexpr double waits_alone = 1.6;  // microseconds: a cooperative launch begins when all is copied
-  constexpr double of_a = 0.975, of_b = 0.95, of_both = 0.84;  // of the time: which the model is to expect
+  constexpr double of_a = 0.975, of_b = 0.95, of_both = 0.84;  // of the time with copies: what has to be expected
   if (subject_.request.schedule) return;
+  arrange();
+  if (!d_.repack_a && !d_.repack_b) return;
   struct Way {
     std::int64_t most_shifted;
     bool shifts_a;

@@ -178,9 +178,8 @@ void Definitions::define_schedule() {
     define("B_PIECES", variant.b_pieces > 1);
     define("STAGE_K", k_bytes(s));
     define("SHIFTED", variant.shifted);
-    const bool by_wgmma = !s.shifted || !s.ping_pong;
-    define("SHIFTED_A", by_wgmma ? 0 : variant.shifted_a);
-    define("LINES_A", by_wgmma ? variant.shifted_a : 0);
+    define("SHIFTED_A", puts_rows(s) ? 0 : variant.shifted_a);
+    define("LINES_A", puts_rows(s) ? variant.shifted_a : 0);
     define("APART_A", variant.shifted_a);
     define("FLAT_A", variant.flat_a);
   }
