@@ -134,8 +134,8 @@ class Machine:
 
     def exact(self, cell: Cell, a, b, operands, lost: float = 0.0, astray: float = 0.0) -> list:
         """The outputs in float64; where an output is an index, the value that it is of. `lost`:
-        of every sum over K, that part of it. `astray`: more, of what a sum of such products is in
-        the mean, |a| |b| / sqrt(K)."""
+        that part of every sum over K is left out. `astray`: that part of |a| |b| / sqrt(K), the
+        usual size of a sum of such products, is added to it."""
         torch, double = self.torch, [x.double() if x.is_floating_point() else x
                                      for x in self.for_torch(cell, operands)]
         a, b = a.double() * (1 - lost), b.double()
@@ -151,7 +151,8 @@ class Machine:
         so far, towards zero. Where the whole sum is nearly zero, those before it were not. (Up to
         K = 1342 that is below the 1e-5 of an f32 in error().)"""
         part = cell.k / 16 * 2.0 ** -23
-        others = [self.exact(cell, a, b, operands, *way) for way in ((part,), (0, part), (0, -part))]
+        others = [self.exact(cell, a, b, operands, *way)
+                  for way in ((part,), (0, part), (0, -part))]
         far = [[(x - r).abs().nan_to_num(0.0, 0.0) for x, r in zip(other, exact)]
                for other in others]
         return [functools.reduce(self.torch.maximum, each) for each in zip(*far)]
