@@ -192,6 +192,50 @@ TEST(Schedule, NoGroupOfHeldTilesIsPartlyInParts) {
   EXPECT_GT(seen, 100);
 }
 
+// Whether all held tiles end: a block multiplies its tiles in order, a consumer has every second of them, and one is
+// done when all that have its rows are multiplied.
+static bool all_end(const Tiles& tiles, int raster, int blocks) {
+  const std::int64_t all = tiles.all, of_batch = all / tiles.batches, down = of_batch / tiles.beside;
+  std::vector<std::int64_t> row(all), left(all / tiles.beside, tiles.beside);
+  for (std::int64_t t = 0; t < all; ++t) {
+    const std::int64_t in = t % of_batch, group = in / (raster * tiles.beside) * raster;
+    row[t] = t / of_batch * down + group + (in - group * tiles.beside) % std::min<std::int64_t>(raster, down - group);
+  }
+  std::vector<bool> multiplied(all);
+  for (bool moves = true; std::exchange(moves, false);)
+    for (std::int64_t t = 0; t < all; ++t) {
+      const bool follows = t < blocks || multiplied[t - blocks],
+                 is_free = t < 2 * blocks || (multiplied[t - 2 * blocks] && left[row[t - 2 * blocks]] == 0);
+      if (multiplied[t] || !follows || !is_free) continue;
+      multiplied[t] = moves = true, --left[row[t]];
+    }
+  return std::ranges::all_of(multiplied, std::identity{});
+}
+
+// Rows of more tiles than multiprocessors are held too, and those of two turns: tiles wait for what the other
+// consumers of blocks multiply next, and nobody for ever.
+TEST(Schedule, HeldTilesOutOfStepEnd) {
+  EpilogueNeeds held = needs(2);
+  held.holds = true;
+  constexpr int multiprocessors = 17;
+  int seen = 0;
+  for (int batches = 1; batches <= 3; ++batches)
+    for (int down = 1; down <= 12; ++down)
+      for (int raster = 1; raster <= 4; ++raster)
+        for (int beside = 2; beside <= 40; ++beside) {
+          const Tiles tiles{std::int64_t{batches} * down * beside, beside, batches};
+          const Schedule s{.raster = raster};
+          const int run = blocks(s, held, tiles, multiprocessors);
+          EXPECT_EQ(run == 0, raster * beside > 2 * multiprocessors && tiles.all > 2 * multiprocessors)
+              << tiles.all << ' ' << raster << ' ' << beside;
+          if (run == 0) continue;
+          EXPECT_TRUE(all_end(tiles, raster, run)) << batches << ' ' << down << ' ' << raster << ' ' << beside;
+          seen += is_out_of_step(s, held, tiles, run);
+        }
+  EXPECT_GT(seen, 300);
+  EXPECT_FALSE(all_end({60, 20}, 1, 9)) << "a row of 20 tiles, of which 18 are held at once";
+}
+
 // Tiles of clusters, with those of the last ones that do not exist, on multiprocessors of which one may be left over.
 TEST(Schedule, ClustersAreWhole) {
   Schedule s{.raster = 2, .cluster_m = 2};
@@ -213,7 +257,8 @@ TEST(Schedule, ClustersAreWhole) {
   held.holds = true;
   s.split = 1, s.by_memory = s.at_end = false;
   EXPECT_EQ(blocks(s, held, along_n, 17), 16);  // groups of 2 x 4
-  EXPECT_EQ(blocks(s, held, along_n, 7), 0);
+  EXPECT_EQ(blocks(s, held, along_n, 7), 6) << "a group of 8 lies in two turns";
+  EXPECT_EQ(blocks(s, held, along_n, 3), 0);
 }
 
 TEST(Schedule, SaysWhyTilesAreNoCluster) {
@@ -493,15 +538,20 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
       const std::int64_t tiles_n = (columns + s.bn - 1) / s.bn, tiles = (m + s.bm - 1) / s.bm * tiles_n,
                          group = s.meets ? tiles_n : s.raster * tiles_n, run = blocks(s, n, {tiles, tiles_n}, 132);
       EXPECT_LE(run, 132) << to_string(s) << " of " << m << " x " << columns;
-      EXPECT_LE(group, 132) << to_string(s) << " of " << m << " x " << columns;
-      EXPECT_TRUE(run == tiles * s.split || (run > 0 && run % group == 0)) << run << ": " << to_string(s);
+      const bool two_turns = s.ping_pong && tiles <= 2 * 132;
+      EXPECT_TRUE(group <= 132 || two_turns) << to_string(s) << " of " << m << " x " << columns;
+      EXPECT_TRUE(run == tiles * s.split || (run > 0 && (run % group == 0 || two_turns)))
+          << run << ": " << to_string(s);
     }
   }
   const Schedule wide = rank(n, 1, 16384, 4096, 1024, 132).front();
   EXPECT_EQ(wide.raster, 132 / tiles_of(wide, n, 1, 16384, 4096).beside) << to_string(wide);
-  EXPECT_TRUE(rank(n, 1, 256, 134 * 256, 1024, 132).empty());  // more beside each other than wait for one another
-  Schedule s{.bn = 128, .raster = 8};
+  EXPECT_FALSE(rank(n, 1, 16384, 264 * 256, 1024, 132).empty());
+  EXPECT_TRUE(rank(n, 1, 16384, 265 * 256, 1024, 132).empty());  // more beside each other than wait for one another
+  Schedule s{.bn = 128, .raster = 9};
   EXPECT_EQ(blocks(s, n, {1024, 32}, 132), 0);
+  EXPECT_EQ(blocks({.bn = 128, .raster = 8}, n, {1024, 32}, 132), 128) << "a group of 256 lies in two turns";
+  EXPECT_EQ(blocks({.ping_pong = false, .raster = 8}, n, {1024, 32}, 132), 0);
   EXPECT_EQ(blocks(s, needs(2), {1024, 32}, 132), 128);
   s = {.mma = true, .bm = 128, .bn = 128, .stages = 3, .d_buffers = 1};
   EXPECT_NE(illegal(s, n).find("portable"), std::string::npos);

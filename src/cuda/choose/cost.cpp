@@ -216,7 +216,9 @@ double fetching(const Schedule& s, const EpilogueNeeds& needs) {
 
 // The tiles or parts of tiles that a block takes after one another, and of each the main loop, and what comes behind
 // it.
-double one_after_another(const Schedule& s, double units, double loop, double behind) {
+double one_after_another(const Schedule& s, double units, double loop, double behind, bool out_of_step = false) {
+  // Main loops of tiles that others of the turn before wait for hide these, but what comes behind hides nowhere.
+  if (out_of_step) return units * loop + std::max(0.0, units - 2) * behind;
   // In ping-pong an epilogue hides under the other consumer's main loop.
   return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
 }
@@ -278,6 +280,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double waits = waiting(s, needs, tiles, e.m, resident);
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + (s.parks ? 0 : waits);
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
+  const bool out_of_step = is_out_of_step(s, needs, tiles, resident);
   const double leaving = 1.2 / 20 * left_by_part(s, needs, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
   const double in_turn = whole_waves * k_blocks + waves * of_part;  // K blocks of a multiprocessor
@@ -290,8 +293,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double loop = std::max(of_part * stage, in_step ? operands / rate / waves : 0) + parking(s);
   const double busy = at_clock(s, needs, e, double(tiles.all) * k_blocks / multiprocessors, in_turn * stage,
                                one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
-                                   one_after_another(s, waves, loop, behind) -
-                                   beside_the_last(s, needs, whole_waves + waves, loop, behind));
+                                   one_after_another(s, waves, loop, behind, out_of_step) -
+                                   (out_of_step ? 0 : beside_the_last(s, needs, whole_waves + waves, loop, behind)));
   // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0273).
   const bool few_waves = s.at_end || units <= resident;
   const PartCosts& costs = part_costs(needs);

@@ -23,7 +23,7 @@ int raster_of(const EpilogueNeeds& needs, const Extents& e, std::int64_t rows, s
   constexpr std::int64_t few = 8, waves = 2;
   if (waits) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
     const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
-    int best = 8;
+    int best = tiles_n > multiprocessors ? 1 : 8;
     for (int raster = best; raster >= 1; --raster) {
       if (used(raster) > used(best)) best = raster;
     }

@@ -237,9 +237,21 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
       if (waves == 1 || s.raster * tiles.beside <= these + 1) return static_cast<int>(these);
     return 0;
   }
+  // In ping-pong a held tile may wait for others of the next turn, which the other consumers multiply meanwhile: where
+  // two turns take all tiles, or no group fits into one (decision 0328).
+  if (const std::int64_t turns = ceil_div(units, multiprocessors); waits && s.ping_pong && !s.again) {
+    const std::int64_t run = round_up(ceil_div(units, turns), cluster_tiles(s)), of_group = s.raster * tiles.beside;
+    if (turns <= 2 && (wave == 0 || ceil_div(units, wave) > turns)) return static_cast<int>(run);
+    if (wave == 0)
+      return of_group <= 2 * run ? static_cast<int>(run) : of_group <= 2 * multiprocessors ? multiprocessors : 0;
+  }
   if (wave == 0) return 0;
   const std::int64_t waves = ceil_div(units, wave);
   return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));
+}
+
+bool is_out_of_step(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int blocks) {
+  return waits_beside(s, n, tiles) && !s.parks && !s.at_end && tiles.all > blocks && blocks % in_step(s, n, tiles) != 0;
 }
 
 bool folds_tagged(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, std::int64_t m, std::int64_t columns,

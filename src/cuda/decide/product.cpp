@@ -213,16 +213,18 @@ double microseconds(const Choice& choice, const Site& site) {
 
 Choice choose(const Site& site, Hold hold);
 
-// The same in two launches, where by the model that takes less: what crosses is written and read, and tiles are larger
-// or more.
-std::optional<Choice> in_two_launches(const Site& site, const Choice& held) {
+// Leaves the held schedules that take less, by the model, than the same in two launches, or where there are none these:
+// what crosses is written and read then, and tiles are larger or more.
+void compare_with_two_launches(const Site& site, Choice& held) {
   Choice apart = choose(site, Hold::nothing);
-  if (apart.order.empty()) return {};
-  const double pass =
-      pass_behind(site.shape, site.columns, site.variant.turned,
-                  apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column, site.multiprocessors);
-  if (microseconds(apart, site) + pass < microseconds(held, site)) return apart;
-  return {};
+  if (apart.order.empty()) return;
+  const EpilogueNeeds& needs = held.epilogue.needs;
+  const double pass = pass_behind(site.shape, site.columns, site.variant.turned,
+                                  apart.epilogue.needs.d_bytes_column + needs.d_bytes_column, site.multiprocessors);
+  const double most = microseconds(apart, site) + pass;
+  std::erase_if(held.order,
+                [&](const Schedule& s) { return microseconds(s, needs, extents(site), site.multiprocessors) > most; });
+  if (held.order.empty()) held = std::move(apart);
 }
 
 // Tiles are held for what `hold` allows, and for their rows' statistics only where that pays.
@@ -265,9 +267,7 @@ Choice choose(const Site& site, Hold hold) {
   const bool not_held = (!why.empty() && !asks_to_hold) || (is_rolled(e.needs) && !e.needs.holds);
   if (e.held >= 0 && not_held) return choose(site, Hold::nothing);
   if (e.needs.holds && choice.order.empty()) return choose(site, Hold::nothing);
-  if (!site.request.schedule && e.needs.holds) {
-    if (std::optional<Choice> apart = in_two_launches(site, choice)) return *std::move(apart);
-  }
+  if (!site.request.schedule && e.needs.holds) compare_with_two_launches(site, choice);
   if (!site.request.schedule) return choice;
   if (!why.empty()) {
     if (choice.order.empty()) throw not_legal(site.request, why);

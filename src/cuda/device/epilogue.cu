@@ -118,8 +118,9 @@ DEVICE void run_parked(const Params& p, Tile& tile, const Epilogue& epilogue, AC
 #endif
 
 // All of a tile. What is held runs once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows
-// have told what they have of them. Then all blocks run (a cooperative launch), and those beside each other take their tiles at the
-// same time (blocks() in schedule.cpp): whoever is waited for comes. What is multiplied twice (AGAIN) tells the first time.
+// have told what they have of them. Then all blocks run (a cooperative launch), and tiles beside each other are taken at the same time,
+// or by the consumers that have the next turn (blocks() in schedule.cpp): whoever is waited for comes. What is multiplied twice (AGAIN)
+// tells the first time.
 template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], Passage& by) {
   epilogue.reset();
 #if AGAIN
