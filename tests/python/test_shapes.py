@@ -118,6 +118,24 @@ def test_sums_over_a_long_k_may_be_cut(torch):
     assert machine.checked(short, *given, cut, machine.exact(short, *given)) > 1
 
 
+def test_sums_that_cancel_may_be_cut_too(torch):
+    machine = object.__new__(gpu.Machine)
+    machine.torch, machine.device, machine.cuda = torch, "cpu", False
+    e = epilogues.Epilogue("plain")
+    e.output("D", "acc", "tile", "f32")
+    cell = cells.Cell(7, e, m=2, n=8, k=18432)
+    a, b, operands = machine.operands(cell)
+    half = cell.k // 2
+    a[:, half:], b[half:] = a[:, :half], -b[:half]
+    exact = machine.exact(cell, a, b, operands)
+    assert not exact[0].any()
+    sums = a.double().norm(dim=1, keepdim=True) * b.double().norm(dim=0) / cell.k ** 0.5
+    lost = cell.k / 16 * 2.0 ** -23 * sums
+    error = lambda part: machine.checked(  # noqa: E731
+        cell, a, b, operands, [(part * lost).float()], exact)
+    assert error(0) <= error(0.9) <= 1 < error(2)
+
+
 def test_a_seed_is_used_once(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "SEEDS", tmp_path / "seeds.json")
     assert cells.used(7) is None
