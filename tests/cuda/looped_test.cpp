@@ -19,9 +19,9 @@ TEST(Looped, BesideManyAccumulators) {
   const auto looped = [&](const std::string& body, const std::string& schedule, std::int64_t k) {
     return defines("#define ROLLED 1\n", body, schedule, k);
   };
-  const std::string many = "pingpong 128x192x4 sub 32x2 aux 0 raster 16",
-                    wide = "pingpong 128x192x4 sub 64x2 aux 0 raster 16",
-                    few = "pingpong 128x128x5 sub 32x2 aux 0 raster 16";
+  const std::string many = "pingpong 128x192x4 sub 32x2 aux 0 raster 12",
+                    wide = "pingpong 128x192x4 sub 64x2 aux 0 raster 12",
+                    few = "pingpong 128x128x5 sub 32x2 aux 0 raster 12";
   const std::string longest = "    x = 30 * tanh(acc / 30)\n    D: bf16 = 30 * tanh(x / 20)\n",
                     silu = "    D: bf16 = silu(acc)\n";
   for (const std::int64_t k : {256, 4096}) {
@@ -32,7 +32,7 @@ TEST(Looped, BesideManyAccumulators) {
     EXPECT_FALSE(looped("    D: bf16 = acc\n", many, k)) << k;
   }
   const std::string drawn = "    D: bf16 = where(random(seed=1) < 0.9, acc / 0.9, 0)\n";
-  EXPECT_TRUE(looped(drawn, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 16", 4096));
+  EXPECT_TRUE(looped(drawn, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12", 4096));
   EXPECT_FALSE(looped(drawn, many, 4096));
   const std::string softmax = "    e = exp(acc - max(acc, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n";
   EXPECT_TRUE(looped(softmax, many, 4096));
@@ -40,13 +40,13 @@ TEST(Looped, BesideManyAccumulators) {
   EXPECT_TRUE(looped(softmax, held, 6144));
   EXPECT_FALSE(looped(softmax, held, 4096) || looped(softmax, wide, 6144));
   EXPECT_FALSE(looped(softmax, many, 256) || looped(softmax, wide, 4096));
-  const std::string residual = "    D: bf16 = silu(acc) + r\n", loads = "pingpong 128x192x4 sub 32x2 aux 1 raster 16";
+  const std::string residual = "    D: bf16 = silu(acc) + r\n", loads = "pingpong 128x192x4 sub 32x2 aux 1 raster 12";
   const std::string dropped = "    D: bf16 = where(random(seed=1) < 0.9, acc / 0.9, 0) + r\n";
   EXPECT_TRUE(looped(dropped, loads, 4096));
   EXPECT_FALSE(looped(dropped, loads, 2048));
   EXPECT_TRUE(looped(residual, loads, 8192) && looped(residual, loads + " split 2 by memory at end", 8192));
-  EXPECT_TRUE(looped(residual, "turned pingpong 128x176x5 sub 16x4 aux 4 raster 16", 8192));
-  EXPECT_FALSE(looped(silu, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 16", 8192));
+  EXPECT_TRUE(looped(residual, "turned pingpong 128x176x5 sub 16x4 aux 4 raster 12", 8192));
+  EXPECT_FALSE(looped(silu, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12", 8192));
   EXPECT_FALSE(looped(residual, loads, 4096) || looped(residual, loads + " split 8 by memory at end", 8192));
 }
 
@@ -57,10 +57,10 @@ TEST(Looped, BehindALongK) {
     const Subject s = subject("def f(acc, r: tile[bf16], bias: row[bf16], b: row[f32]):\n" + body, "sm_90a", schedule);
     return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
   };
-  const std::string many = "pingpong 128x192x5 sub 32x2 aux 0 raster 16", split = " split 2 by memory at end",
-                    wide = "pingpong 128x192x5 sub 64x2 aux 0 raster 16",
-                    turned = "turned pingpong 128x176x5 sub 16x4 aux 0 raster 16",
-                    loads = "pingpong 128x192x4 sub 32x2 aux 4 raster 16";
+  const std::string many = "pingpong 128x192x5 sub 32x2 aux 0 raster 12", split = " split 2 by memory at end",
+                    wide = "pingpong 128x192x5 sub 64x2 aux 0 raster 12",
+                    turned = "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12",
+                    loads = "pingpong 128x192x4 sub 32x2 aux 4 raster 12";
   const std::string sum = "    D: f32 = sum(acc, axis=1)\n    return D\n";
   EXPECT_TRUE(looped(sum, many, 5120) && looped(sum, many + split, 5120) && looped(sum, turned, 5120));
   EXPECT_FALSE(looped(sum, many, 4096) || looped(sum, many + " split 3 by memory at end", 5120) ||
@@ -76,14 +76,14 @@ TEST(Looped, BehindALongK) {
       "    scale: f32 = max(abs(acc), axis=1, group=64) / 448\n"
       "    D: e4m3 = acc / repeat(scale, 64, axis=1)\n    return scale, D\n";
   EXPECT_TRUE(looped(groups, wide, 5120) && looped(groups, wide + split, 5120));
-  EXPECT_FALSE(looped(groups, wide, 4096) || looped(groups, "pingpong 128x128x5 sub 64x2 aux 0 raster 16", 5120));
+  EXPECT_FALSE(looped(groups, wide, 4096) || looped(groups, "pingpong 128x128x5 sub 64x2 aux 0 raster 12", 5120));
   EXPECT_TRUE(looped("    D: bf16 = acc + r\n    return D\n", loads, 7168));
   const std::string norm =
       "    c = x - mean(x, axis=1)\n    D: bf16 = c * rsqrt(mean(c * c, axis=1) + 1e-5)\n"
       "    return D\n";
   EXPECT_FALSE(looped("    x = acc + r\n" + norm, loads, 16384) ||
                looped("    x = acc + bias + r\n" + norm, loads, 16384));
-  EXPECT_TRUE(looped("    x = acc + r\n" + norm, "turned pingpong 128x176x4 sub 16x4 aux 4 raster 16", 5120));
+  EXPECT_TRUE(looped("    x = acc + r\n" + norm, "turned pingpong 128x176x4 sub 16x4 aux 4 raster 12", 5120));
   const std::string product = "    D: f32 = sum(r * (acc + b), axis=0)\n    E: bf16 = acc + b\n    return D, E\n";
   EXPECT_TRUE(looped(product, loads, 7168));
   EXPECT_FALSE(looped(product, loads, 7040));
@@ -111,12 +111,12 @@ TEST(Looped, ReductionsBesideFew) {
     const Subject s = subject("def f(acc, label: col[i64]):\n" + body, "sm_90a", schedule);
     return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
   };
-  const std::string few = "pingpong 128x128x5 sub 64x2 aux 0 raster 16",
+  const std::string few = "pingpong 128x128x5 sub 64x2 aux 0 raster 12",
                     loss =
                         "    hit = sum(where(n_index() == label, acc, 0), axis=1)\n"
                         "    loss: f32 = logsumexp(acc, axis=1) - hit\n    return loss\n";
-  EXPECT_TRUE(looped(loss, few, 4096) && looped(loss, "cooperative 128x192x4 sub 32x2 aux 0 raster 16", 4096));
-  EXPECT_FALSE(looped(loss, few, 3072) || looped(loss, "pingpong 64x128x8 sub 64x2 aux 0 raster 16", 4096));
+  EXPECT_TRUE(looped(loss, few, 4096) && looped(loss, "cooperative 128x192x4 sub 32x2 aux 0 raster 12", 4096));
+  EXPECT_FALSE(looped(loss, few, 3072) || looped(loss, "pingpong 64x128x8 sub 64x2 aux 0 raster 12", 4096));
   EXPECT_FALSE(looped(loss, "turned cooperative 128x208x4 sub 16x4 aux 0 raster 2", 4096));
   EXPECT_FALSE(looped("    loss: f32 = sum(silu(acc), axis=1)\n    return loss\n", few, 4096));
 }
@@ -131,20 +131,20 @@ TEST(Looped, WhereInstructionsWouldBeWaitedFor) {
   const auto looped = [&](const std::string& body, const std::string& schedule, std::int64_t k) {
     return defines("#define ROLLED 1\n", body, schedule, k);
   };
-  const std::string silu = "    D: bf16 = silu(acc)\n", wide = "pingpong 128x128x5 sub 64x2 aux 0 raster 16";
+  const std::string silu = "    D: bf16 = silu(acc)\n", wide = "pingpong 128x128x5 sub 64x2 aux 0 raster 12";
   EXPECT_TRUE(looped(silu, wide, 256) && looped(silu, wide, 1024));
   EXPECT_FALSE(looped(silu, wide, 1032) || looped("    D: bf16 = acc\n", wide, 256));
   const std::string sum = "    D: f32 = sum(silu(acc), axis=1)\n";
   EXPECT_TRUE(looped(sum, wide, 512) && !looped(sum, wide, 520));
-  EXPECT_FALSE(looped(silu, "pingpong 128x128x5 sub 32x2 aux 0 raster 16", 256));
-  EXPECT_FALSE(looped(silu, "pingpong 64x128x8 sub 64x2 aux 0 raster 16", 256));
-  const std::string residual = "    D: bf16 = silu(acc) + r\n", beside = "pingpong 128x128x5 sub 64x2 aux 2 raster 16";
+  EXPECT_FALSE(looped(silu, "pingpong 128x128x5 sub 32x2 aux 0 raster 12", 256));
+  EXPECT_FALSE(looped(silu, "pingpong 64x128x8 sub 64x2 aux 0 raster 12", 256));
+  const std::string residual = "    D: bf16 = silu(acc) + r\n", beside = "pingpong 128x128x5 sub 64x2 aux 2 raster 12";
   EXPECT_TRUE(looped(residual, beside, 256) && !looped(residual, beside, 1032));
   EXPECT_FALSE(looped("    a, b = chunk(acc, 2)\n    D: bf16 = silu(a) * b + r\n", beside, 256));
   const auto twice = [&](const std::string& schedule) {
     return defines("#define GROUPS_AT_ONCE 2\n", residual, schedule, 256);
   };
-  EXPECT_TRUE(twice("pingpong 64x256x4 sub 64x2 aux 2 raster 16") && !twice(beside));
+  EXPECT_TRUE(twice("pingpong 64x256x4 sub 64x2 aux 2 raster 12") && !twice(beside));
   EXPECT_FALSE(looped("    D: bf16 = acc * rsqrt(sum(acc * acc, axis=1))\n", wide, 256));
 }
 

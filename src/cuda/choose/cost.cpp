@@ -217,8 +217,9 @@ double fetching(const Schedule& s, const EpilogueNeeds& needs) {
 // The tiles or parts of tiles that a block takes after one another, and of each the main loop, and what comes behind
 // it.
 double one_after_another(const Schedule& s, double units, double loop, double behind, bool out_of_step = false) {
-  // Main loops of tiles that others of the turn before wait for hide these, but what comes behind hides nowhere.
-  if (out_of_step) return units * loop + std::max(0.0, units - 2) * behind;
+  // Of more than two turns what comes behind hides nowhere, and main loops begin late.
+  constexpr double late = 0.1;
+  if (out_of_step) return units * loop + std::max(0.0, units - 2) * (behind + late * loop);
   // In ping-pong an epilogue hides under the other consumer's main loop.
   return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
 }

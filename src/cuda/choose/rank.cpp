@@ -17,7 +17,7 @@ constexpr int least_shares = 9;    // of a plain product's tile; fewer parts are
 constexpr int few_rows_heard = 16;
 constexpr int most_blocks = 1 << 26;  // of direct stencils, whose strips are numbered
 
-// Tile rows walked together, of so many rows of so many tiles. `waits`: tiles beside each other run at once.
+// Tile rows walked together, of so many rows of so many tiles. `waits`: tiles wait for those beside them.
 int raster_of(const EpilogueNeeds& needs, const Extents& e, std::int64_t rows, std::int64_t tiles_n,
               int multiprocessors, bool waits) {
   constexpr std::int64_t few = 8, waves = 2;

@@ -185,12 +185,12 @@ Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, st
   return {batch * round_up(tiles_down(s, n, m), s.cluster_m) * beside, beside, batch};
 }
 
-// Whether a tile waits for those beside it, which run at once.
+// Whether a tile waits for those beside it.
 static bool waits_beside(const Schedule& s, const EpilogueNeeds& n, Tiles tiles) {
   return n.holds && tiles.beside > 1 && !s.again && !s.meets;
 }
 
-// Tiles that are in one wave: whole clusters, or whole groups of the raster, or some would wait for tiles of the next.
+// Tiles that are in one wave: whole clusters, or whole groups of the raster, so that none waits for tiles of the next.
 static std::int64_t in_step(const Schedule& s, const EpilogueNeeds& n, Tiles tiles) {
   return waits_beside(s, n, tiles) ? s.raster * tiles.beside : cluster_tiles(s);
 }
@@ -238,12 +238,12 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
     return 0;
   }
   // In ping-pong a held tile may wait for others of the next turn, which the other consumers multiply meanwhile: where
-  // two turns take all tiles, or no group fits into one (decision 0328).
-  if (const std::int64_t turns = ceil_div(units, multiprocessors); waits && s.ping_pong && !s.again) {
+  // two turns take all tiles, or no row fits into one (decision 0328).
+  if (const std::int64_t turns = ceil_div(units, multiprocessors); waits && s.ping_pong) {
     const std::int64_t run = round_up(ceil_div(units, turns), cluster_tiles(s)), of_group = s.raster * tiles.beside;
     if (turns <= 2 && (wave == 0 || ceil_div(units, wave) > turns)) return static_cast<int>(run);
-    if (wave == 0)
-      return of_group <= 2 * run ? static_cast<int>(run) : of_group <= 2 * multiprocessors ? multiprocessors : 0;
+    if (tiles.beside > multiprocessors && of_group <= 2 * multiprocessors)
+      return of_group <= 2 * run ? static_cast<int>(run) : multiprocessors;
   }
   if (wave == 0) return 0;
   const std::int64_t waves = ceil_div(units, wave);
