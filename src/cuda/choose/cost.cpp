@@ -280,8 +280,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
                                            : stage_clocks(s, needs, e, crowd);
   const double waits = waiting(s, needs, tiles, e.m, resident);
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + (s.parks ? 0 : waits);
-  // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const bool out_of_step = is_out_of_step(s, needs, tiles, resident);
+  // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, needs, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
   const double in_turn = whole_waves * k_blocks + waves * of_part;  // K blocks of a multiprocessor
