@@ -84,9 +84,14 @@ def test_several_schedules_are_wanted():
     assert len(wanted) == len(set(wanted)) == 12 and all(form.fullmatch(w) for w in wanted), wanted
 
 
-def test_a_wrong_value_is_seen(torch):
-    machine = object.__new__(gpu.Machine)
-    machine.torch, machine.post, machine.device, machine.cuda = torch, post, "cpu", False
+@pytest.fixture
+def machine(torch):
+    made = object.__new__(gpu.Machine)
+    made.torch, made.post, made.device, made.cuda = torch, post, "cpu", False
+    return made
+
+
+def test_a_wrong_value_is_seen(machine):
     for number in range(12):
         cell = cells.draw_small_cell(3, number)
         a, b, operands = machine.operands(cell)
@@ -100,9 +105,7 @@ def test_a_wrong_value_is_seen(torch):
         assert machine.error(cell, (wrong, *outputs[1:]), exact) > 1
 
 
-def test_sums_over_a_long_k_may_be_cut(torch):
-    machine = object.__new__(gpu.Machine)
-    machine.torch, machine.device, machine.cuda = torch, "cpu", False
+def test_sums_over_a_long_k_may_be_cut(machine):
     e = epilogues.Epilogue("columns")
     e.output("v", "var(acc, axis=0)", "row", "f32")
     cell = cells.Cell(7, e, m=2, n=2048, k=18432)
@@ -118,9 +121,7 @@ def test_sums_over_a_long_k_may_be_cut(torch):
     assert machine.checked(short, *given, cut, machine.exact(short, *given)) > 1
 
 
-def test_sums_that_cancel_may_be_cut_too(torch):
-    machine = object.__new__(gpu.Machine)
-    machine.torch, machine.device, machine.cuda = torch, "cpu", False
+def test_sums_that_cancel_may_be_cut_too(machine):
     e = epilogues.Epilogue("plain")
     e.output("D", "acc", "tile", "f32")
     cell = cells.Cell(7, e, m=2, n=8, k=18432)
