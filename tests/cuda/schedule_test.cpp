@@ -1,6 +1,7 @@
 // Schedules are chosen without a device. The file is longer than most because each rule of the choice has its few lines
 // here, on the same needs.
 #include "cuda/choose/schedule.h"
+#include "core/divide.h"
 #include "cuda/choose/cost.h"
 #include "cuda/choose/filters.h"
 #include "cuda/decided.h"
@@ -213,26 +214,33 @@ static bool all_end(const Tiles& tiles, int raster, int blocks) {
 }
 
 // Rows of more tiles than multiprocessors are held too, and those of two turns: tiles wait for what the other
-// consumers of blocks multiply next, and nobody for ever.
+// consumers of blocks multiply next, and nobody for ever. The tiles of a cluster are taken as one.
 TEST(Schedule, HeldTilesOutOfStepEnd) {
   EpilogueNeeds held = needs(2);
   held.holds = true;
   constexpr int multiprocessors = 17;
+  const auto play = [&](const Schedule& s, int batches, int down, int beside) {
+    const std::int64_t rows = round_up(down, s.cluster_m), columns = round_up(beside, s.cluster_n);
+    const Tiles tiles{batches * rows * columns, columns, batches};
+    const int run = blocks(s, held, tiles, multiprocessors), together = cluster_tiles(s);
+    const bool fits = s.raster * columns <= (columns > multiprocessors ? 2 : 1) * multiprocessors;
+    if (together == 1) EXPECT_EQ(run > 0, fits || tiles.all <= 2 * multiprocessors) << to_string(s) << ' ' << tiles.all;
+    EXPECT_EQ(run % together, 0);
+    if (run == 0) return false;
+    EXPECT_TRUE(all_end({tiles.all / together, columns / s.cluster_n, batches}, s.raster / s.cluster_m, run / together))
+        << to_string(s) << ' ' << batches << ' ' << down << ' ' << beside;
+    return is_out_of_step(s, held, tiles, run);
+  };
   int seen = 0;
   for (int batches = 1; batches <= 3; ++batches)
     for (int down = 1; down <= 12; ++down)
       for (int raster = 1; raster <= 4; ++raster)
         for (int beside = 2; beside <= 40; ++beside) {
-          const Tiles tiles{std::int64_t{batches} * down * beside, beside, batches};
-          const Schedule s{.raster = raster};
-          const int run = blocks(s, held, tiles, multiprocessors);
-          const bool fits = raster * beside <= (beside > multiprocessors ? 2 : 1) * multiprocessors;
-          EXPECT_EQ(run > 0, fits || tiles.all <= 2 * multiprocessors) << tiles.all << ' ' << raster << ' ' << beside;
-          if (run == 0) continue;
-          EXPECT_TRUE(all_end(tiles, raster, run)) << batches << ' ' << down << ' ' << raster << ' ' << beside;
-          seen += is_out_of_step(s, held, tiles, run);
+          seen += play({.raster = raster}, batches, down, beside);
+          seen += play({.raster = raster, .cluster_n = 2}, batches, down, beside);
+          if (raster % 2 == 0) seen += play({.raster = raster, .cluster_m = 2}, batches, down, beside);
         }
-  EXPECT_GT(seen, 300);
+  EXPECT_GT(seen, 1000);
   EXPECT_FALSE(all_end({60, 20}, 1, 9)) << "a row of 20 tiles, of which 18 are held at once";
 }
 
