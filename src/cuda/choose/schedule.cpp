@@ -228,6 +228,7 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
     return runs ? static_cast<int>(wave) : 0;
   }
   multiprocessors -= multiprocessors % cluster_tiles(s);
+  if (multiprocessors == 0) return 0;
   if (s.by_memory && (waits || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A tile that is parked is taken so many turns later, when others of its group, which need not lie in one wave, have
   // told: all that they wait for themselves was taken before (decision 0311).
