@@ -290,8 +290,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
                       (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);
   // Tiles that are held go in step: in cooperative mode all wait for operands, and then none reads any (decision 0311).
   const double operands = operand_bytes(s, needs, e, tiles, resident);
-  const bool in_step = needs.holds && tiles.beside > 1 && !s.ping_pong && !s.meets && s.split == 1;
-  const double loop = std::max(of_part * stage, in_step ? operands / rate / waves : 0) + parking(s);
+  const bool all_wait = needs.holds && tiles.beside > 1 && !s.ping_pong && !s.meets && s.split == 1;
+  const double loop = std::max(of_part * stage, all_wait ? operands / rate / waves : 0) + parking(s);
   const double busy = at_clock(s, needs, e, double(tiles.all) * k_blocks / multiprocessors, in_turn * stage,
                                one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
                                    one_after_another(s, waves, loop, behind, out_of_step) -

@@ -230,21 +230,18 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   multiprocessors -= multiprocessors % cluster_tiles(s);
   if (multiprocessors == 0) return 0;
   if (s.by_memory && (waits || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
-  // A tile that is parked is taken so many turns later, when others of its group, which need not lie in one wave, have
-  // told: all that they wait for themselves was taken before (decision 0311).
-  if (waits && s.parks) {
-    const std::int64_t waves = ceil_div(units, multiprocessors), run = ceil_div(units, waves);
+  // Held tiles whose groups need not lie in one turn of all blocks. One that is parked is taken so many turns later,
+  // when others of its group have told: all that they wait for themselves was taken before (decision 0311). In
+  // ping-pong one may wait for others of the next turn, which the other consumers multiply meanwhile: where two turns
+  // take all tiles, or no row fits into one (decision 0328).
+  const std::int64_t turns = ceil_div(units, multiprocessors);
+  const bool one_turn_cannot = turns > 2 ? tiles.beside > multiprocessors : wave == 0 || ceil_div(units, wave) > turns;
+  if (waits && (s.parks || (s.ping_pong && one_turn_cannot))) {
+    const std::int64_t run = round_up(ceil_div(units, turns), cluster_tiles(s));
     for (const std::int64_t these : {run, std::int64_t{multiprocessors}})
-      if (waves == 1 || s.raster * tiles.beside <= these + 1) return static_cast<int>(these);
+      if (turns <= (s.parks ? 1 : 2) || s.raster * tiles.beside <= (s.parks ? these + 1 : 2 * these))
+        return static_cast<int>(these);
     return 0;
-  }
-  // In ping-pong a held tile may wait for others of the next turn, which the other consumers multiply meanwhile: where
-  // two turns take all tiles, or no row fits into one (decision 0328).
-  if (const std::int64_t turns = ceil_div(units, multiprocessors); waits && s.ping_pong) {
-    const std::int64_t run = round_up(ceil_div(units, turns), cluster_tiles(s)), of_group = s.raster * tiles.beside;
-    if (turns <= 2 && (wave == 0 || ceil_div(units, wave) > turns)) return static_cast<int>(run);
-    if (tiles.beside > multiprocessors && of_group <= 2 * multiprocessors)
-      return of_group <= 2 * run ? static_cast<int>(run) : multiprocessors;
   }
   if (wave == 0) return 0;
   const std::int64_t waves = ceil_div(units, wave);

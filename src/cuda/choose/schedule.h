@@ -293,8 +293,9 @@ struct Tiles {
                                        int multiprocessors);
 
 // The number of blocks that run the tiles: as few as the number of waves needs (the same time for
-// less power). 0: fewer run at once than must (held tiles need all that are beside each other, or in ping-pong twice as
-// many consumers; split tiles that meet need each other), or no whole wave has tiles behind it that are to be split.
+// less power). 0: fewer run at once than must (held tiles need all that are beside each other, which in ping-pong
+// may lie in two turns; split tiles that meet need each other), or no whole wave has tiles behind it that are to be
+// split.
 [[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, Tiles tiles, int multiprocessors);
 
 // Whether held tiles wait for others of the next turn, which other consumers multiply meanwhile.
