@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <tuple>
 
 namespace postlude::gpu_tests {
@@ -282,32 +283,31 @@ TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
   }
 }
 
-// Held tiles of which only the last ones' K has parts, behind whole waves of groups of rows.
-TEST(Schedules, HeldTilesWithPartsAtTheEndHaveTheBitsOfTheCpu) {
-  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+// Held tiles have a CPU's bits by each of the schedules.
+void expect_held(const Shape& shape, std::initializer_list<const char*> schedules) {
   DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16},
                         parse("def f(acc, residual: tile):\n    D = acc - max(acc, axis=1) + residual\n    return D\n"),
-                        Shape{1, 8900, 104, 520}, {.elements = Elements::whole});
+                        shape, {.elements = Elements::whole});
   const auto expected = problem.outputs_on_cpu();
-  for (const char* schedule : {"pingpong 64x64x8 sub 32x2 aux 1 raster 2 split 4 by memory at end",
-                               "pingpong 64x64x8 sub 32x2 aux 1 raster 2 cluster 2x1 split 3 by memory at end",
-                               "cooperative 128x64x6 sub 32x2 aux 1 raster 3 split 8 by memory at end"})
-    expect_each_run(problem, schedule, expected);
+  for (const char* schedule : schedules) expect_each_run(problem, schedule, expected);
 }
 
-// Held rows that lie in two turns of all blocks: of more tiles than there are multiprocessors, or each consumer has
-// one.
+// Of which only the last ones' K has parts, behind whole waves of groups of rows.
+TEST(Schedules, HeldTilesWithPartsAtTheEndHaveTheBitsOfTheCpu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  expect_held({1, 8900, 104, 520}, {"pingpong 64x64x8 sub 32x2 aux 1 raster 2 split 4 by memory at end",
+                                    "pingpong 64x64x8 sub 32x2 aux 1 raster 2 cluster 2x1 split 3 by memory at end",
+                                    "cooperative 128x64x6 sub 32x2 aux 1 raster 3 split 8 by memory at end"});
+}
+
+// Of which those of a row lie in two turns of all blocks: there are more than multiprocessors, or each consumer has
+// one at most.
 TEST(Schedules, HeldRowsInTwoTurnsHaveTheBitsOfTheCpu) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
-  DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16},
-                        parse("def f(acc, residual: tile):\n    D = acc - max(acc, axis=1) + residual\n    return D\n"),
-                        Shape{1, 190, 8904, 136}, {.elements = Elements::whole});
-  const auto expected = problem.outputs_on_cpu();
-  for (const char* schedule :
-       {"pingpong 64x64x8 sub 32x2 aux 1 raster 1", "pingpong 64x64x6 sub 32x2 aux 4 raster 1 cluster 1x2",
-        "pingpong 128x128x4 sub 32x2 aux 2 raster 2 cluster 2x1", "pingpong 64x128x4 sub 32x2 aux 2 raster 1",
-        "pingpong 64x128x4 sub 32x2 aux 4 raster 3", "pingpong 192x64x4 sub 32x2 aux 1 raster 1"})
-    expect_each_run(problem, schedule, expected);
+  expect_held({1, 190, 8904, 136},
+              {"pingpong 64x64x8 sub 32x2 aux 1 raster 1", "pingpong 64x64x6 sub 32x2 aux 4 raster 1 cluster 1x2",
+               "pingpong 128x128x4 sub 32x2 aux 2 raster 2 cluster 2x1", "pingpong 64x128x4 sub 32x2 aux 2 raster 1",
+               "pingpong 64x128x4 sub 32x2 aux 4 raster 3", "pingpong 192x64x4 sub 32x2 aux 1 raster 1"});
 }
 
 // The product of the other's rows, by operands and outputs whose lines are then a tile's columns.
